@@ -1,0 +1,1 @@
+"""PCM and resampling; sees nothing else of this package."""

@@ -1,0 +1,1 @@
+"""What speaks to a server from outside."""

@@ -1,0 +1,1 @@
+"""Typed roads between stages: payloads travel here, handles travel through control."""

@@ -1,0 +1,1 @@
+"""Engines compute: one interface, and one file per way of running a model."""

@@ -1,0 +1,108 @@
+"""Every error this package raises, as one tree.
+
+DuplexError
+├── ConfigError            a setting is missing, malformed or out of range
+├── ModelStoreError        a model file cannot be fetched, verified or read
+├── GraphError             a stage graph breaks a rule (cycle, unknown stage, payload kinds that do not meet)
+├── StateError             an event arrived in a state that does not allow it (our own bug, never a client's)
+├── ClientError            the client asked for something it may not have; the session goes on
+├── AdmissionRefused       no capacity for one more session
+├── ConnectorError
+│   ├── StaleFence         a payload was made under a fence that has been retired
+│   ├── UnknownHandle      a handle names no payload (already fetched, dropped, or never put)
+│   └── ConnectorFull      the byte budget of a connector is spent
+└── StageError             a stage failed; its request fails with this, and nothing else does
+"""
+
+from __future__ import annotations
+
+
+class DuplexError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ConfigError(DuplexError):
+    """A setting is missing, malformed or out of range. The message names the setting and a remedy."""
+
+
+class ModelStoreError(DuplexError):
+    """A model file cannot be fetched, verified or read. The message is one sentence with the remedy."""
+
+
+class GraphError(DuplexError):
+    """A stage graph breaks a rule; raised once, when the graph is built."""
+
+
+class StateError(DuplexError):
+    """A machine was driven in a state that does not allow the input: a bug in this package."""
+
+
+class ClientError(DuplexError):
+    """A client's event cannot be carried out. Nothing was changed by it.
+
+    Args:
+        message: one sentence for a person, with the remedy where there is one.
+        code: short machine-readable name, for example ``input_audio_buffer_commit_empty``.
+        param: the field at fault, dotted, or None.
+        event_id: the id that the client gave its event, or None.
+        kind: ``invalid_request_error`` or another of the wire's error types.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        event_id: str | None = None,
+        kind: str = "invalid_request_error",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.param = param
+        self.event_id = event_id
+        self.kind = kind
+
+
+class AdmissionRefused(DuplexError):
+    """No capacity for one more session.
+
+    Args:
+        message: one sentence for a person.
+        retry_after_s: seconds after which trying again makes sense.
+    """
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class ConnectorError(DuplexError):
+    """Base of what can go wrong between two stages."""
+
+
+class StaleFence(ConnectorError):
+    """The payload's fence has been retired: its turn is over, and the payload is not wanted."""
+
+
+class UnknownHandle(ConnectorError):
+    """The handle names no payload: already fetched, dropped with its fence, or never put."""
+
+
+class ConnectorFull(ConnectorError):
+    """The byte budget of a connector is spent; the request that needed it fails."""
+
+
+class StageError(DuplexError):
+    """A stage failed. Its request fails with this error, and nothing else does.
+
+    Args:
+        message: what happened, for a person; never a secret, never user content.
+        stage: name of the stage in its graph.
+    """
+
+    def __init__(self, message: str, *, stage: str) -> None:
+        super().__init__(f"{stage}: {message}")
+        self.message = message
+        self.stage = stage

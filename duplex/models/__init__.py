@@ -1,0 +1,1 @@
+"""One folder per model family: its stage graph and its adapters."""

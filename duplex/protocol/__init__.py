@@ -1,0 +1,1 @@
+"""Wire messages, as msgspec structs."""

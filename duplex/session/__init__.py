@@ -1,0 +1,1 @@
+"""The session kernel: pure state machines, and one runner that performs their effects."""

@@ -1,0 +1,1 @@
+"""Wire to session events, and back."""
