@@ -18,12 +18,15 @@ class Handle:
         kind: what the payload is.
         key: the payload's number inside its connector.
         nbytes: size of the payload.
+        samples, text_end: of `Voiced` audio: its length, and the characters of the answer spoken at its end; else 0.
     """
 
     fence: Fence
     kind: Kind
     key: int
     nbytes: int
+    samples: int = 0
+    text_end: int = 0
 
 
 class Connector(Protocol):
@@ -38,11 +41,14 @@ class Connector(Protocol):
         """
 
     def take(self, handle: Handle) -> Payload:
-        """Give the payload away: a handle is good for one `take`.
+        """Give the payload away: a handle is good for one `take`, or for as many as `share` has said.
 
         Raises:
             UnknownHandle: already taken, or dropped with its fence.
         """
+
+    def share(self, handle: Handle, readers: int) -> None:
+        """Let the payload be taken `readers` times. A payload that is gone already is left so."""
 
     def retire(self, fence: Fence) -> int:
         """Drop whatever was put under `fence` or an earlier turn of its lane, and refuse more; returns bytes dropped."""
