@@ -1,0 +1,56 @@
+"""The runner's face: all that a transport sees of a session."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duplex.session.events import ClientEvent
+from duplex.session.fence import Fence
+from duplex.session.notices import Notice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audio:
+    """Audio to send now.
+
+    Attributes:
+        fence: the audio's own.
+        pcm: int16 [n] at the session's output rate.
+    """
+
+    fence: Fence
+    response_id: str
+    item_id: str
+    pcm: NDArray[np.int16]
+
+
+class SessionPort(Protocol):
+    """One open session, as its transport holds it."""
+
+    @property
+    def session_id(self) -> str:
+        """Unique in this server."""
+
+    async def send(self, event: ClientEvent) -> None:
+        """Hand an event in; waits while the session's mailbox is full. After the end it is ignored."""
+
+    async def receive(self) -> Notice | Audio | None:
+        """The next thing to tell the client, in order; None when `Closed` has been given and nothing follows.
+
+        Audio of an interrupted turn is taken out before it is given, so what is given is to be sent at once.
+        """
+
+
+class SessionHost(Protocol):
+    """Opens sessions."""
+
+    def open(self) -> AbstractAsyncContextManager[SessionPort]:
+        """Admit and run one session; leaving the context closes it and gives its place back.
+
+        Entering raises `AdmissionRefused` where no place is free.
+        """
