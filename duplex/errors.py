@@ -7,6 +7,7 @@ DuplexError
 ├── StateError             an event arrived in a state that does not allow it (our own bug, never a client's)
 ├── ClientError            the client asked for something it may not have; the session goes on
 ├── AdmissionRefused       no capacity for one more session
+├── PoolFull               as many jobs wait for a thread as may
 ├── ConnectorError
 │   ├── StaleFence         a payload was made under a fence that has been retired
 │   ├── UnknownHandle      a handle names no payload (already fetched, dropped, or never put)
@@ -76,6 +77,10 @@ class AdmissionRefused(DuplexError):
     def __init__(self, message: str, *, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class PoolFull(DuplexError):
+    """As many jobs wait for a thread as may; the job was not taken."""
 
 
 class ConnectorError(DuplexError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from duplex.connector.payload import Payload
 from duplex.engine.base import StageRequest
@@ -37,6 +37,17 @@ class Worker(Protocol):
 
     def close(self) -> None:
         """Give back what the request holds; called exactly once, also after an abort or a failure."""
+
+
+@runtime_checkable
+class Cancellable(Worker, Protocol):
+    """A worker that computes for long between two calls of `emit` may have this method as well."""
+
+    def cancel(self) -> None:
+        """The request is over: return from what runs now as soon as can be.
+
+        Called from any thread while another method runs, at most once and never after `close`; does not wait.
+        """
 
 
 WorkerFactory = Callable[[StageRequest], Worker]
