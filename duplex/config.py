@@ -1,9 +1,9 @@
 """Every setting of the program, read once, into one frozen `ServerConfig`.
 
 A setting is a field of one of the dataclasses below, and its name is the same everywhere: ``max_sessions`` is the flag
-``--max-sessions``, the variable ``DUPLEX_MAX_SESSIONS``, and ``max_sessions`` in the table ``[limits]`` of the TOML file
-that ``--config`` or ``DUPLEX_CONFIG`` names. A flag goes before the environment, that before the file, and that before
-the default. This is the only module that reads the environment.
+``--max-sessions``, the variable ``DUPLEX_MAX_SESSIONS``, and ``max_sessions`` in the table ``[limits]`` of the TOML
+file that ``--config`` or ``DUPLEX_CONFIG`` names. A flag goes before the environment, that before the file, and that
+before the default. This is the only module that reads the environment.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class HttpConfig:
 
     def __post_init__(self) -> None:
         check("http", self)
-        # The key travels in a header, and from a browser in the name of a WebSocket subprotocol (a token: RFC 6455, 4.1).
+        # The key travels in a header, and from a browser in a WebSocket subprotocol, which is a token (RFC 6455, 4.1).
         if self.api_key is not None and not _TOKEN.fullmatch(self.api_key):
             raise ConfigError(
                 "http.api_key is empty or has characters that cannot travel: use letters, digits, - and _"

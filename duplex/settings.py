@@ -150,4 +150,5 @@ def _kind(annotation: Any) -> type:
     """The plain type behind ``X | None`` or ``tuple[str, ...]``."""
     if isinstance(annotation, types.UnionType):
         annotation = next(part for part in typing.get_args(annotation) if part is not types.NoneType)
-    return typing.get_origin(annotation) or annotation
+    kind: type = typing.get_origin(annotation) or annotation
+    return kind

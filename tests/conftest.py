@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +19,10 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="session")
-def model_store() -> ModelStore:
-    """The real models. A test marked `models` fails, and says how to fetch them, where they are absent."""
+def model_path() -> Callable[[str], Path]:
+    """Where a real model file lies, by its key.
+
+    A test marked `models` fails where the file is absent, and the error says how to fetch it: skipping would hide it.
+    """
     config = from_arguments(argparse.Namespace())
-    return ModelStore(config.models_path, owned=config.models_dir is None)
+    return ModelStore(config.models_path, owned=config.models_dir is None).path
