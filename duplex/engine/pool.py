@@ -95,6 +95,6 @@ class WorkerPool:
             while True:
                 if self._waiting and not (urgent_only and self._waiting[0][0] != URGENT):
                     return heapq.heappop(self._waiting)[2]
-                if self._closed and (urgent_only or not self._waiting):
+                if self._closed:
                     return None
                 self._changed.wait()

@@ -250,7 +250,7 @@ class PooledEngine:
         if live.worker is None:
             live.worker = self._factory(live.request)
         with self._lock:
-            if live.over or not live.inbox:
+            if not live.inbox:
                 return
             chunk = live.inbox.popleft()
         emit = partial(self._emit, live)

@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from duplex.connector.base import Handle
 from duplex.connector.memory import MemoryConnector
 from duplex.connector.payload import Kind, Payload, Text
 from duplex.engine.base import StageEvent, StageFailed, StageFinished, StageOutput, StageRequest
@@ -46,7 +47,7 @@ class HandPool(WorkerPool):
 
 @dataclass
 class ScriptedWorker:
-    """Does what its input says: `echo` it, `fail`, run the test's hook `during` its work, or go `stale`."""
+    """Does what its input says: `echo` it, `fail`, go `stale`, or run the test's hook `during` its work."""
 
     request: StageRequest
     hook: Callable[[], None] | None = None
@@ -61,10 +62,10 @@ class ScriptedWorker:
         self._enter()
         self.fed.append(payload.text)
         verb = payload.text.split()[0]
-        if verb == "during" and self.hook is not None:
+        if verb.startswith("during") and self.hook is not None:
             self.hook()
         try:
-            if verb == "fail":
+            if verb in ("fail", "during-fail"):
                 raise ZeroDivisionError("the user's secret words")
             if verb == "stage-error":
                 raise StageError("out of places", stage="echo")
@@ -99,9 +100,16 @@ class ScriptedWorker:
 class Bench:
     """An engine on a pool that is worked by hand, its workers, and what it said."""
 
-    def __init__(self, *, max_requests: int = 8, max_inbox: int = 4, capacity: int = 1000) -> None:
+    def __init__(
+        self,
+        *,
+        max_requests: int = 8,
+        max_inbox: int = 4,
+        capacity: int = 1000,
+        connector: MemoryConnector | None = None,
+    ) -> None:
         self.pool = HandPool(capacity)
-        self.connector = MemoryConnector(budget_bytes=1 << 20)
+        self.connector = MemoryConnector(budget_bytes=1 << 20) if connector is None else connector
         self.said: list[StageEvent] = []
         self.workers: list[ScriptedWorker] = []
         self.hook: Callable[[], None] | None = None
@@ -254,6 +262,37 @@ def test_an_abort_while_the_worker_runs_cancels_it_and_drops_its_output() -> Non
     assert len(bench.connector) == 0
 
 
+def test_a_failure_after_the_abort_is_not_told() -> None:
+    bench = Bench()
+    bench.hook = lambda: bench.engine.abort(fence(1))
+    bench.submit(fence(1))
+    bench.update(fence(1), "during-fail")
+    bench.pool.run_all()
+    assert bench.said == []
+    assert bench.workers[0].closed == 1
+
+
+def test_an_abort_between_the_put_and_the_word_about_it_takes_the_output_back() -> None:
+    class Racing(MemoryConnector):
+        def put(self, fence: Fence, payload: Payload) -> Handle:
+            handle = super().put(fence, payload)
+            if self.armed:
+                bench.engine.abort(fence)
+            return handle
+
+        armed = False
+
+    racing = Racing(budget_bytes=1000)
+    bench = Bench(connector=racing)
+    bench.submit(fence(1))
+    bench.update(fence(1), "echo")
+    racing.armed = True
+    bench.pool.run_all()
+    assert bench.workers[0].refused
+    assert bench.said == []
+    assert len(racing) == 0
+
+
 def test_an_idle_request_is_closed_by_a_job_of_its_own_when_aborted() -> None:
     bench = Bench()
     bench.submit(fence(1))
@@ -353,7 +392,7 @@ def test_load_runs_on_the_pool_and_its_failure_is_a_stage_error() -> None:
 
 
 FENCES = [fence(number, session) for session in ("s", "t") for number in (1, 2)]
-VERBS = st.sampled_from(["echo", "echo", "echo", "fail", "stale", "during"])
+VERBS = st.sampled_from(["echo", "echo", "echo", "fail", "stale", "during", "during-fail"])
 
 
 class Interleavings(RuleBasedStateMachine):
