@@ -171,7 +171,8 @@ def load(*, flags: Mapping[str, object], environ: Mapping[str, str]) -> ServerCo
         if variable.startswith(PREFIX) and variable != PREFIX + "CONFIG":
             name = variable.removeprefix(PREFIX).lower()
             if name not in _SETTINGS:
-                raise ConfigError(f"{variable} is set, but there is no such setting: {_remedy(name, _SETTINGS)}")
+                remedy = _remedy(name, {known: one.variable for known, one in _SETTINGS.items()})
+                raise ConfigError(f"{variable} is set, but there is no such setting: {remedy}")
             values[name] = _SETTINGS[name].convert(environ[variable], variable)
     for name, one in _SETTINGS.items():
         if flags.get(name) is not None:
@@ -216,7 +217,8 @@ def _from_table(table: str, content: Mapping[str, object], file: Path) -> dict[s
     for name, value in content.items():
         if name not in known:
             dotted = f"{table}.{name}" if table else name
-            raise ConfigError(f"{dotted} in {file} is no setting: {_remedy(name, known if table else _SETTINGS)}")
+            remedy = _remedy(name, {name: one.dotted for name, one in _SETTINGS.items()})
+            raise ConfigError(f"{dotted} in {file} is no setting: {remedy}")
         values[name] = converted = known[name].convert(value, str(file))
         if isinstance(converted, Path):
             # A path in a file is meant from where the file lies, whatever directory the program starts in.
@@ -224,9 +226,9 @@ def _from_table(table: str, content: Mapping[str, object], file: Path) -> dict[s
     return values
 
 
-def _remedy(name: str, known: Mapping[str, Setting]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {known[near[0]].dotted}?" if near else "see `duplex serve --help` for all of them"
+def _remedy(name: str, spelled: Mapping[str, str]) -> str:
+    near = difflib.get_close_matches(name, spelled, n=1)
+    return f"did you mean {spelled[near[0]]}?" if near else "see `duplex serve --help` for all of them"
 
 
 def _read_key(file: Path) -> str:

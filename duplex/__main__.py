@@ -1,0 +1,7 @@
+"""``python -m duplex`` is ``duplex``."""
+
+import sys
+
+from duplex.cli import main
+
+sys.exit(main())
