@@ -51,7 +51,7 @@ class Connector(Protocol):
         """Let the payload be taken `readers` times. A payload that is gone already is left so."""
 
     def retire(self, fence: Fence) -> int:
-        """Drop whatever was put under `fence` or an earlier turn of its lane, and refuse more; returns bytes dropped."""
+        """Drop what was put under `fence` or an earlier turn of its lane, and refuse more; returns bytes dropped."""
 
     def forget(self, session_id: str) -> int:
         """Drop all that belongs to a session that is over, and its memory of retired fences; returns bytes dropped."""

@@ -82,11 +82,20 @@ class Tell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A moment of a turn, for its waterfall: `name` happened `ago_s` before now."""
+    """A moment of a turn, for its waterfall.
+
+    Attributes:
+        name: of the moment.
+        ago_s: how long before now it was.
+        value_ms: a length of audio that belongs to the moment, or None.
+        fence: a request that belongs to the turn from here on, or None.
+    """
 
     response_id: str
     name: str
     ago_s: float = 0.0
+    value_ms: int | None = None
+    fence: Fence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

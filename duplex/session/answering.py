@@ -1,0 +1,372 @@
+"""The output half of a session: from a prompt to an answer that is heard, or cut where it was heard."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import Literal
+
+from duplex.connector.base import Handle
+from duplex.connector.payload import Message, Prompt
+from duplex.engine.base import StageOptions
+from duplex.errors import StateError
+from duplex.session.conversation import Conversation
+from duplex.session.effects import Abort, Effect, Note, Play, Submit, Tell, Update
+from duplex.session.events import Completed
+from duplex.session.fence import MAIN, Fence
+from duplex.session.item import Item, Part, Status
+from duplex.session.notices import (
+    ItemAdded,
+    ItemDone,
+    ResponseCreated,
+    ResponseDone,
+    ResponseInfo,
+    ResponseItemAdded,
+    ResponseStatus,
+    ResponseText,
+)
+from duplex.session.playback import Playback, PlaybackState, cut_to_words
+from duplex.session.settings import Modality, ResponseOptions, SessionLimits, SessionSettings
+from duplex.session.stages import SPEAKING, THINK, WRITING
+
+LEDGERS = 50
+"""Answers whose ledger is kept, so that the client can still say how much of them was heard."""
+
+
+class ResponseState(Enum):
+    """Where the answer stands."""
+
+    IDLE = auto()
+    """There is none."""
+    WAITING = auto()
+    """Its stages are ready; the user's words are still being recognised."""
+    GENERATING = auto()
+    DRAINING = auto()
+    """All is generated; audio remains to be sent."""
+
+
+class ResponseInput(Enum):
+    """What moves the answer."""
+
+    CREATE = auto()
+    PROMPT = auto()
+    GENERATED = auto()
+    SENT = auto()
+    STOP = auto()
+
+
+RESPONSE_TABLE: dict[tuple[ResponseState, ResponseInput], ResponseState] = {
+    (ResponseState.IDLE, ResponseInput.CREATE): ResponseState.WAITING,
+    (ResponseState.WAITING, ResponseInput.PROMPT): ResponseState.GENERATING,
+    (ResponseState.WAITING, ResponseInput.STOP): ResponseState.IDLE,
+    (ResponseState.GENERATING, ResponseInput.GENERATED): ResponseState.DRAINING,
+    (ResponseState.GENERATING, ResponseInput.STOP): ResponseState.IDLE,
+    (ResponseState.DRAINING, ResponseInput.SENT): ResponseState.IDLE,
+    (ResponseState.DRAINING, ResponseInput.STOP): ResponseState.IDLE,
+}
+
+StopReason = Literal["turn_detected", "client_cancelled", "failed", "closed"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """One response, and the ledger of its audio.
+
+    Attributes:
+        announced: whether the client knows of it.
+        text: everything generated so far.
+        added: whether its item is in the conversation.
+    """
+
+    response_id: str
+    item_id: str
+    fence: Fence
+    modality: Modality
+    options: ResponseOptions
+    max_output_tokens: int
+    playback: Playback
+    announced: bool = False
+    text: str = ""
+    added: bool = False
+    usage: Completed | None = None
+    previous_item_id: str | None = field(default=None)
+
+
+class Answering:
+    """The answers of one session, one at a time.
+
+    Attributes:
+        state: see `RESPONSE_TABLE`.
+        fence: of the newest turn of the lane; it only ever moves forward.
+    """
+
+    def __init__(self, *, fence: Fence, limits: SessionLimits, conversation: Conversation) -> None:
+        self.state = ResponseState.IDLE
+        self.fence = fence._replace(lane=MAIN)
+        self._limits = limits
+        self._conversation = conversation
+        self._count = 0
+        self._answer: Answer | None = None
+        self._ledgers: OrderedDict[str, Answer] = OrderedDict()
+
+    def _move(self, what: ResponseInput) -> None:
+        try:
+            self.state = RESPONSE_TABLE[self.state, what]
+        except KeyError:
+            raise StateError(f"a response in state {self.state.name} cannot take {what.name}") from None
+
+    @property
+    def active_id(self) -> str | None:
+        """Id of the response under way, whether the client knows of it or not."""
+        return self._answer.response_id if self._answer is not None else None
+
+    def live_id(self) -> str:
+        """The same. Raises StateError where there is none."""
+        return self._live().response_id
+
+    @property
+    def waiting(self) -> bool:
+        return self.state is ResponseState.WAITING
+
+    @property
+    def announced(self) -> bool:
+        """Whether the client knows of the response under way."""
+        return self._answer is not None and self._answer.announced
+
+    def instructions(self, settings: SessionSettings) -> str:
+        """The system message of the response under way."""
+        own = self._live().options.instructions
+        return settings.instructions if own is None else own
+
+    def deadline(self, now: float) -> float | None:
+        """When `wake` should be called next."""
+        return self._answer.playback.deadline(now) if self._answer is not None else None
+
+    def create(self, settings: SessionSettings, options: ResponseOptions, *, announce: bool) -> list[Effect]:
+        """Get every stage ready for an answer; the prompt follows. Raises StateError where one is under way."""
+        self._move(ResponseInput.CREATE)
+        self.fence = self.fence.next()
+        self._count += 1
+        name = f"{self.fence.session_id.removeprefix('sess_')}_{self._count}"
+        asked = options.max_output_tokens or settings.max_output_tokens or self._limits.max_output_tokens
+        self._answer = answer = Answer(
+            response_id=f"resp_{name}",
+            item_id=f"item_{name}",
+            fence=self.fence,
+            modality=options.modality or settings.modality,
+            options=options,
+            max_output_tokens=min(asked, self._limits.max_output_tokens),
+            playback=Playback(hz=self._limits.output_hz, ahead_s=self._limits.audio_ahead_s),
+        )
+        stages = SPEAKING if answer.modality == "audio" else WRITING
+        voice = StageOptions(speed=settings.speed, voice=settings.voice)
+        effects: list[Effect] = [
+            Note(response_id=answer.response_id, name="created", fence=answer.fence),
+            Submit(fence=answer.fence, stages=stages, options=voice),
+        ]
+        return [*self._announce(answer), *effects] if announce else effects
+
+    def _announce(self, answer: Answer) -> list[Effect]:
+        answer.announced = True
+        return [Tell(notice=ResponseCreated(response=self._info(answer, "in_progress")))]
+
+    def prompt(self, messages: tuple[Message, ...], settings: SessionSettings) -> list[Effect]:
+        """The prompt is complete: generate."""
+        self._move(ResponseInput.PROMPT)
+        answer = self._live()
+        prompt = Prompt(
+            messages=messages,
+            cache_key=self.fence.session_id,
+            max_tokens=answer.max_output_tokens,
+            temperature=settings.temperature,
+        )
+        effects = [] if answer.announced else self._announce(answer)
+        return [
+            *effects,
+            Update(fence=answer.fence, stage=THINK, payload=prompt, final=True),
+            Note(response_id=answer.response_id, name="prompt"),
+        ]
+
+    def _live(self) -> Answer:
+        if self._answer is None:
+            raise StateError("there is no response")
+        return self._answer
+
+    def _is_live(self, fence: Fence) -> bool:
+        return self._answer is not None and self._answer.fence == fence
+
+    def wrote(self, fence: Fence, text: str) -> list[Effect]:
+        """More words; ignored where their turn is over."""
+        if not self._is_live(fence) or self.state is not ResponseState.GENERATING or not text:
+            return []
+        answer = self._live()
+        answer.text += text
+        told = ResponseText(response_id=answer.response_id, item_id=answer.item_id, text=text, modality=answer.modality)
+        return [*self._add_item(answer), Tell(notice=told)]
+
+    def _add_item(self, answer: Answer) -> list[Effect]:
+        if answer.added:
+            return []
+        answer.added = True
+        item = self._item(answer, status="in_progress", text="", audio_ms=0)
+        answer.previous_item_id = self._conversation.insert(item)
+        added = ResponseItemAdded(response_id=answer.response_id, item=item, previous_item_id=answer.previous_item_id)
+        return [
+            Note(response_id=answer.response_id, name="first_text"),
+            Tell(notice=added),
+            Tell(notice=ItemAdded(item=item, previous_item_id=answer.previous_item_id)),
+        ]
+
+    def spoke(self, fence: Fence, handle: Handle, now: float) -> list[Effect]:
+        """More audio; ignored where its turn is over."""
+        if not self._is_live(fence) or self.state is not ResponseState.GENERATING:
+            return []
+        answer = self._live()
+        answer.playback.offer(handle)
+        return [*self._add_item(answer), *self.wake(now)]
+
+    def completed(self, event: Completed, now: float) -> list[Effect]:
+        """All is generated; ignored where the turn is over."""
+        if not self._is_live(event.fence) or self.state is ResponseState.DRAINING:
+            return []
+        if self.state is ResponseState.WAITING:
+            return self.interrupt(now, "failed", error="the stages ended before they had a prompt")
+        self._move(ResponseInput.GENERATED)
+        answer = self._live()
+        answer.usage = event
+        answer.playback.end()
+        generated_ms = self._ms(answer.playback.generated)
+        note = Note(response_id=answer.response_id, name="generated", value_ms=generated_ms)
+        return [note, *self.wake(now)]
+
+    def wake(self, now: float) -> list[Effect]:
+        """Send what is due; when all is sent the response is done."""
+        answer = self._answer
+        if answer is None:
+            return []
+        first = answer.playback.sent == 0
+        # The audio's own fence goes with it, not the session's present one.
+        effects: list[Effect] = [
+            Play(fence=handle.fence, response_id=answer.response_id, item_id=answer.item_id, handle=handle)
+            for handle in answer.playback.due(now)
+        ]
+        if first and effects:
+            effects.insert(0, Note(response_id=answer.response_id, name="first_audio"))
+        if answer.playback.state is PlaybackState.SENT:
+            self._move(ResponseInput.SENT)
+            length = answer.usage is not None and answer.usage.reason == "length"
+            effects += self._finish(
+                answer, "incomplete" if length else "completed", "max_output_tokens" if length else ""
+            )
+        return effects
+
+    def interrupt(self, now: float, reason: StopReason, error: str = "") -> list[Effect]:
+        """Stop answering. The fence moves first; the history keeps what was heard by now, and nothing else.
+
+        Also cuts the history of an answer that is sent but not yet played to its end.
+        """
+        answer = self._answer
+        if answer is None:
+            return self._cut_tail(now)
+        stale = self.fence
+        self.fence = self.fence.next()
+        self._move(ResponseInput.STOP)
+        answer.playback.stop(now)
+        effects: list[Effect] = [Abort(fence=stale), *self._sent_note(answer, "stopped", now)]
+        if not answer.announced:
+            self._answer = None
+            return effects
+        status: ResponseStatus = "failed" if reason == "failed" else "cancelled"
+        status_reason = reason if reason in ("turn_detected", "client_cancelled") else ""
+        return [*effects, *self._finish(answer, status, status_reason, error=error, now=now)]
+
+    def _sent_note(self, answer: Answer, name: str, now: float) -> list[Effect]:
+        note, playback = answer.response_id, answer.playback
+        return [
+            Note(response_id=note, name="generated_when_" + name, value_ms=self._ms(playback.generated)),
+            Note(response_id=note, name="sent_when_" + name, value_ms=self._ms(playback.sent)),
+            Note(response_id=note, name="played_when_" + name, value_ms=self._ms(playback.played(now))),
+        ]
+
+    def _cut_tail(self, now: float) -> list[Effect]:
+        last = next(reversed(self._ledgers.values()), None)
+        if last is None or last.playback.state is not PlaybackState.SENT:
+            return []
+        playback = last.playback
+        if playback.played(now) < playback.sent:
+            self._cut(last, playback.played(now))
+        playback.stop(now)
+        return []
+
+    def _finish(
+        self, answer: Answer, status: ResponseStatus, reason: str, *, error: str = "", now: float | None = None
+    ) -> list[Effect]:
+        self._answer = None
+        if now is None:
+            item = self._item(answer, status="completed", text=answer.text, audio_ms=self._ms(answer.playback.sent))
+            if status == "incomplete":
+                item = replace(item, status="incomplete")
+        else:
+            item = self._heard(answer, answer.playback.played(now))
+        effects: list[Effect] = []
+        if answer.added:
+            self._ledgers[answer.item_id] = answer
+            while len(self._ledgers) > LEDGERS:
+                self._ledgers.popitem(last=False)
+            self._conversation.replace(item)
+        effects.append(Note(response_id=answer.response_id, name="done", value_ms=self._ms(answer.playback.sent)))
+        info = self._info(answer, status, reason=reason, error=error, item=item if answer.added else None)
+        if answer.added:
+            effects.append(Tell(notice=ItemDone(item=item, previous_item_id=answer.previous_item_id)))
+        return [*effects, Tell(notice=ResponseDone(response=info))]
+
+    def truncate(self, item_id: str, audio_end_ms: int) -> int | None:
+        """Keep only what was heard of an answer; returns None, or its length in ms where that is less.
+
+        Raises KeyError where no ledger of the item is kept.
+        """
+        answer = self._ledgers[item_id]
+        sent_ms = self._ms(answer.playback.sent)
+        if audio_end_ms > sent_ms:
+            return sent_ms
+        self._cut(answer, audio_end_ms * self._limits.output_hz // 1000)
+        return None
+
+    def _cut(self, answer: Answer, samples: int) -> None:
+        self._conversation.replace(self._heard(answer, samples))
+
+    def _heard(self, answer: Answer, samples: int) -> Item:
+        """The item as it was heard. Text that is not spoken was seen at once."""
+        if answer.modality == "text":
+            return self._item(answer, status="incomplete", text=answer.text, audio_ms=0)
+        heard = answer.playback.heard(samples)
+        text = cut_to_words(answer.text, heard.text_end)
+        return self._item(answer, status="incomplete", text=text, audio_ms=self._ms(heard.samples))
+
+    def _item(self, answer: Answer, *, status: Status, text: str, audio_ms: int) -> Item:
+        part = Part(kind=answer.modality, text=text, audio_ms=audio_ms)
+        return Item(item_id=answer.item_id, role="assistant", status=status, parts=(part,))
+
+    def _ms(self, samples: int) -> int:
+        return samples * 1000 // self._limits.output_hz
+
+    def _info(
+        self, answer: Answer, status: ResponseStatus, *, reason: str = "", error: str = "", item: Item | None = None
+    ) -> ResponseInfo:
+        usage = answer.usage
+        return ResponseInfo(
+            response_id=answer.response_id,
+            modality=answer.modality,
+            status=status,
+            status_reason=reason,
+            error=error,
+            item=item,
+            previous_item_id=answer.previous_item_id,
+            audio_ms=self._ms(answer.playback.sent),
+            input_tokens=usage.input_tokens if usage is not None else 0,
+            cached_tokens=usage.cached_tokens if usage is not None else 0,
+            output_tokens=usage.output_tokens if usage is not None else 0,
+            max_output_tokens=answer.max_output_tokens,
+            metadata=answer.options.metadata,
+        )

@@ -1,0 +1,79 @@
+"""The conversation: its items in order, and the prompt that they make."""
+
+from __future__ import annotations
+
+from duplex.connector.payload import Message
+from duplex.session.item import Item
+
+ROOT = "root"
+
+
+class Conversation:
+    """Items in order, each id once.
+
+    Args:
+        max_items: items kept; the oldest go first.
+    """
+
+    def __init__(self, *, max_items: int) -> None:
+        self._max_items = max_items
+        self._items: dict[str, Item] = {}
+        self._order: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __contains__(self, item_id: str) -> bool:
+        return item_id in self._items
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """Oldest first."""
+        return tuple(self._items[item_id] for item_id in self._order)
+
+    @property
+    def last_id(self) -> str | None:
+        return self._order[-1] if self._order else None
+
+    @property
+    def awaits_transcript(self) -> bool:
+        """Whether something that was said is still being recognised."""
+        return any(item.awaits_transcript for item in self._items.values())
+
+    def get(self, item_id: str) -> Item | None:
+        return self._items.get(item_id)
+
+    def previous_of(self, item_id: str) -> str | None:
+        """The id before this one; None for the first."""
+        index = self._order.index(item_id)
+        return self._order[index - 1] if index else None
+
+    def insert(self, item: Item, *, after: str | None = None) -> str | None:
+        """Put a new item after another, at the beginning (`ROOT`) or at the end (None); returns the id before it."""
+        if after is None:
+            self._order.append(item.item_id)
+        elif after == ROOT:
+            self._order.insert(0, item.item_id)
+        else:
+            self._order.insert(self._order.index(after) + 1, item.item_id)
+        self._items[item.item_id] = item
+        previous = self.previous_of(item.item_id)
+        if len(self._order) > self._max_items:
+            oldest = next(item_id for item_id in self._order if item_id != item.item_id)
+            self.delete(oldest)
+            previous = None if previous == oldest else previous
+        return previous
+
+    def replace(self, item: Item) -> None:
+        """Put a new version in the place of an item; nothing where it has been deleted."""
+        if item.item_id in self._items:
+            self._items[item.item_id] = item
+
+    def delete(self, item_id: str) -> None:
+        del self._items[item_id]
+        self._order.remove(item_id)
+
+    def messages(self, instructions: str) -> tuple[Message, ...]:
+        """The prompt: instructions, then every item that has words. What was not heard is not in it."""
+        system = (Message(role="system", text=instructions),) if instructions else ()
+        return system + tuple(Message(role=item.role, text=item.text) for item in self.items if item.text)

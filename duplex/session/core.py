@@ -1,0 +1,334 @@
+"""The session, pure: `receive(event, now)` and `wake(now)` return effects, `deadline` says when to wake it.
+
+No clock, socket, task or lock in here. A client's event that is refused changes nothing; a report under a fence that
+is not live any more is dropped, whichever way it comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from duplex.connector.payload import EndOfTurn, Speech, Text, Transcript
+from duplex.errors import ClientError
+from duplex.session.answering import Answering
+from duplex.session.conversation import Conversation
+from duplex.session.detector import Ask, End, Onset, Pause
+from duplex.session.effects import Abort, Effect, Note, Release, Tell
+from duplex.session.events import (
+    AppendAudio,
+    CancelResponse,
+    ClearAudio,
+    ClientEvent,
+    Close,
+    CommitAudio,
+    Completed,
+    Configure,
+    CreateItem,
+    CreateResponse,
+    DeleteItem,
+    Event,
+    Failed,
+    RetrieveItem,
+    Signalled,
+    Spoke,
+    StageReport,
+    TruncateItem,
+)
+from duplex.session.fence import INPUT, Fence
+from duplex.session.history import History
+from duplex.session.item import Item, Part
+from duplex.session.listening import Committed, Listening
+from duplex.session.notices import (
+    AudioCleared,
+    AudioCommitted,
+    Closed,
+    Configured,
+    ItemAdded,
+    ItemDone,
+    Opened,
+    Refused,
+    Transcribed,
+    TranscriptionFailed,
+)
+from duplex.session.settings import ResponseOptions, SessionLimits, SessionSettings
+
+CLOSING = {
+    "client": "The client closed the session.",
+    "disconnected": "The connection to the client was lost.",
+    "idle": "Nothing was received for too long; open a new session to go on.",
+    "expired": "The session has reached its longest lifetime; open a new one to go on.",
+    "overloaded": "The session's mailbox overflowed; send less at once.",
+    "slow_reader": "The client reads too slowly for the audio that it is sent.",
+    "shutdown": "The server is shutting down.",
+    "failed": "The stage that listens has failed.",
+    "error": "The session failed inside the server.",
+}
+"""What is said to a client for each reason of `Close`."""
+
+
+class Session:
+    """One conversation from open to close.
+
+    Args:
+        session_id: unique in this server, `sess_` in front.
+        generation: of the session's lease.
+        settings: where the session starts.
+        limits: the server's bounds.
+        now: seconds on the caller's clock, which every method takes.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        settings: SessionSettings,
+        limits: SessionLimits,
+        now: float,
+        generation: int = 0,
+    ) -> None:
+        fence = Fence(session_id, generation, INPUT, 0)
+        self.session_id = session_id
+        self.settings = settings
+        self.closed = False
+        self.conversation = Conversation(max_items=limits.max_items)
+        self.listening = Listening(fence=fence, limits=limits, detection=settings.turn_detection)
+        self.answering = Answering(fence=fence, limits=limits, conversation=self.conversation)
+        self.history = History(session_id=session_id, conversation=self.conversation, answering=self.answering)
+        self._limits = limits
+        self._expires = now + limits.lifetime_s
+        self._idle = now + limits.idle_s
+        self._recognising: dict[Fence, Committed] = {}
+
+    def open(self) -> list[Effect]:
+        """The first effects."""
+        opened = Opened(
+            session_id=self.session_id,
+            conversation_id="conv_" + self.session_id.removeprefix("sess_"),
+            settings=self.settings,
+        )
+        return [Tell(notice=opened), *self.listening.open()]
+
+    def deadline(self, now: float) -> float | None:
+        """When `wake` should be called next; None once closed."""
+        if self.closed:
+            return None
+        audio = self.answering.deadline(now)
+        return min(self._expires, self._idle, *([audio] if audio is not None else []))
+
+    def wake(self, now: float) -> list[Effect]:
+        """Time has passed."""
+        if self.closed:
+            return []
+        if now >= self._expires:
+            return self._close("expired")
+        if now >= self._idle:
+            return self._close("idle")
+        return self.answering.wake(now)
+
+    def receive(self, event: Event, now: float) -> list[Effect]:
+        """Something has happened. After the end nothing happens any more."""
+        if self.closed:
+            return []
+        match event:
+            case Signalled() | Spoke() | Completed() | Failed():
+                return self._report(event, now)
+            case _:
+                self._idle = now + self._limits.idle_s
+                try:
+                    return self._client(event, now)
+                except ClientError as error:
+                    return [Tell(notice=Refused(error=error))]
+
+    # What the client wants ------------------------------------------------------------------
+
+    def _client(self, event: ClientEvent, now: float) -> list[Effect]:
+        match event:
+            case AppendAudio():
+                return self.listening.append(event)
+            case CommitAudio(event_id=event_id):
+                return self._commit_by_hand(event_id, now)
+            case ClearAudio():
+                return [*self.listening.clear(), Tell(notice=AudioCleared())]
+            case Configure(settings=settings):
+                self.settings = settings
+                self.listening.configure(settings.turn_detection)
+                return [Tell(notice=Configured(settings=settings))]
+            case CreateItem():
+                return self.history.create(event)
+            case RetrieveItem():
+                return self.history.retrieve(event)
+            case DeleteItem():
+                return [*self.history.delete(event), *self._prompt_if_ready()]
+            case TruncateItem():
+                return self.history.truncate(event)
+            case CreateResponse(options=options, event_id=event_id):
+                return self._create_response(options, event_id)
+            case CancelResponse():
+                return self._cancel_response(event, now)
+            case Close(reason=reason):
+                return self._close(reason)
+
+    def _create_response(self, options: ResponseOptions, event_id: str | None) -> list[Effect]:
+        active = self.answering.active_id
+        if active is not None:
+            message = f"The response {active!r} is active; wait for response.done, or cancel it first."
+            raise ClientError(message, code="conversation_already_has_active_response", event_id=event_id)
+        effects = self.answering.create(self.settings, options, announce=True)
+        return [*effects, *self._prompt_if_ready()]
+
+    def _cancel_response(self, event: CancelResponse, now: float) -> list[Effect]:
+        active = self.answering.active_id
+        if active is None or event.response_id not in (None, active):
+            message = "There is no active response to cancel."
+            raise ClientError(message, code="response_cancel_not_active", event_id=event.event_id)
+        return self.answering.interrupt(now, "client_cancelled")
+
+    # The user's turn ------------------------------------------------------------------------
+
+    def _commit_by_hand(self, event_id: str | None, now: float) -> list[Effect]:
+        effects, committed = self.listening.commit(None)
+        if committed is None:
+            message = "There is no audio to commit: append some first."
+            raise ClientError(message, code="input_audio_buffer_commit_empty", event_id=event_id)
+        return [*effects, *self._committed(committed, now)]
+
+    def _onset(self, signal: Onset, now: float) -> list[Effect]:
+        detection = self.listening.detection
+        effects: list[Effect] = []
+        if detection is not None and detection.interrupt_response:
+            effects += self.answering.interrupt(now, "turn_detected")
+        # The client hears of the speech first, and then what it did to the answer; the fence has moved before both.
+        aborts = [effect for effect in effects if isinstance(effect, Abort)]
+        rest = [effect for effect in effects if not isinstance(effect, Abort)]
+        return [*aborts, *self.listening.onset(signal), *rest]
+
+    def _end(self, signal: End, now: float) -> list[Effect]:
+        effects, committed = self.listening.commit(signal)
+        return [*effects, *(self._committed(committed, now) if committed is not None else [])]
+
+    def _committed(self, committed: Committed, now: float) -> list[Effect]:
+        utterance = committed.utterance
+        audio_ms = self.listening.ms(self.listening.position - utterance.start)
+        item = Item(
+            item_id=utterance.item_id,
+            role="user",
+            status="completed",
+            parts=(Part(kind="audio", text=None, audio_ms=audio_ms),),
+        )
+        previous = self.conversation.insert(item)
+        self._recognising[utterance.fence] = committed
+        effects: list[Effect] = [
+            Tell(notice=AudioCommitted(item_id=item.item_id, previous_item_id=previous)),
+            Tell(notice=ItemAdded(item=item, previous_item_id=previous)),
+            Tell(notice=ItemDone(item=item, previous_item_id=previous)),
+        ]
+        detection = self.listening.detection
+        if not committed.detected or detection is None or not detection.create_response:
+            return effects
+        if self.answering.active_id is not None:
+            message = "The turn was not answered: a response was active, and interrupt_response is off."
+            error = ClientError(message, code="conversation_already_has_active_response")
+            return [*effects, Tell(notice=Refused(error=error))]
+        effects += self.answering.create(self.settings, ResponseOptions(), announce=False)
+        response_id = self.answering.live_id()
+        silence = self.listening.position - committed.speech_end
+        ago_s = silence / self._limits.input_hz
+        return [
+            *effects,
+            Note(response_id=response_id, name="speech_end", ago_s=ago_s, fence=utterance.fence),
+            Note(response_id=response_id, name="turn_end"),
+        ]
+
+    # What the stages report -----------------------------------------------------------------
+
+    def _report(self, report: StageReport, now: float) -> list[Effect]:
+        match report:
+            case Signalled(fence=fence, payload=Speech() | EndOfTurn() as heard):
+                return self._listened(heard, now) if fence == self.listening.fence else []
+            case Signalled(fence=fence, payload=Transcript() as transcript):
+                return self._transcribed(fence, transcript, now) if transcript.final else []
+            case Signalled(fence=fence, payload=Text(text=text)):
+                return self.answering.wrote(fence, text)
+            case Spoke(fence=fence, handle=handle):
+                return self.answering.spoke(fence, handle, now)
+            case Completed(fence=fence) if fence in self._recognising:
+                return self._unrecognised(fence, "Recognition ended without a transcript.")
+            case Completed():
+                return self.answering.completed(report, now)
+            case Failed():
+                return self._failed(report, now)
+
+    def _listened(self, heard: Speech | EndOfTurn, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for signal in self.listening.hear(heard):
+            match signal:
+                case Onset():
+                    effects += self._onset(signal, now)
+                case Pause() | Ask():
+                    effects += self.listening.mark(signal)
+                case End():
+                    effects += self._end(signal, now)
+        return effects
+
+    def _transcribed(self, fence: Fence, transcript: Transcript, now: float) -> list[Effect]:
+        committed = self._recognising.pop(fence, None)
+        if committed is None:
+            return []
+        item_id = committed.utterance.item_id
+        audio_ms = self._set_transcript(item_id, transcript.text)
+        told = Transcribed(item_id=item_id, text=transcript.text, audio_ms=audio_ms)
+        effects: list[Effect] = [Tell(notice=told)]
+        if self.answering.waiting and not self.answering.announced and not self._words_to_answer(transcript):
+            # A noise ended a "turn" without words: there is nothing to answer, and nobody was told of an answer.
+            return [*effects, *self.answering.interrupt(now, "turn_detected")]
+        return [*effects, *self._prompt_if_ready()]
+
+    def _words_to_answer(self, transcript: Transcript) -> bool:
+        return bool(transcript.text.strip()) or self.conversation.awaits_transcript
+
+    def _set_transcript(self, item_id: str, text: str) -> int:
+        item = self.conversation.get(item_id)
+        if item is None:
+            return 0
+        part = replace(item.parts[0], text=text)
+        self.conversation.replace(replace(item, parts=(part,)))
+        return part.audio_ms
+
+    def _prompt_if_ready(self) -> list[Effect]:
+        """Give a waiting answer its prompt, once all that was said is recognised."""
+        if not self.answering.waiting or self.conversation.awaits_transcript:
+            return []
+        instructions = self.answering.instructions(self.settings)
+        return self.answering.prompt(self.conversation.messages(instructions), self.settings)
+
+    def _failed(self, report: Failed, now: float) -> list[Effect]:
+        if report.fence == self.listening.fence:
+            return self._close("failed")
+        if report.fence in self._recognising:
+            return self._unrecognised(report.fence, str(report.error))
+        utterance = self.listening.utterance
+        if utterance is not None and utterance.fence == report.fence:
+            message = f"What was being said is lost; please say it again ({report.error})."
+            error = ClientError(message, code="transcription_failed", kind="server_error")
+            return [*self.listening.clear(), Tell(notice=Refused(error=error))]
+        if self.answering.active_id is not None and report.fence == self.answering.fence:
+            return self.answering.interrupt(now, "failed", error=str(report.error))
+        return []
+
+    def _unrecognised(self, fence: Fence, message: str) -> list[Effect]:
+        item_id = self._recognising.pop(fence).utterance.item_id
+        self._set_transcript(item_id, "")
+        return [Tell(notice=TranscriptionFailed(item_id=item_id, message=message)), *self._prompt_if_ready()]
+
+    def _close(self, reason: str) -> list[Effect]:
+        self.closed = True
+        effects: list[Effect] = [*self.listening.close(), *(Abort(fence=fence) for fence in self._recognising)]
+        if self.answering.active_id is not None:
+            effects.append(Abort(fence=self.answering.fence))
+        self._recognising.clear()
+        message = CLOSING.get(reason, reason)
+        return [
+            *effects,
+            Tell(notice=Closed(reason=reason, message=message)),
+            Release(session_id=self.session_id, reason=reason),
+        ]

@@ -1,0 +1,191 @@
+"""The input half of a session: from the microphone to items with the user's words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duplex.connector.payload import EndOfTurn, Mark, MarkKind, Speech
+from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Signal, TurnDetector
+from duplex.session.effects import Abort, Effect, Feed, Retain, Submit, Tell, Update
+from duplex.session.events import AppendAudio
+from duplex.session.fence import INPUT, Fence
+from duplex.session.notices import SpeechStarted, SpeechStopped
+from duplex.session.settings import ServerVad, SessionLimits, TurnDetection
+from duplex.session.stages import ENDPOINT, HEAR, HEARING, LISTEN, LISTENING
+
+PREFIX_MS = 300
+"""Audio kept from before an onset where the settings do not say it (OpenAI Realtime's own figure)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Utterance:
+    """Audio that is becoming an item.
+
+    Attributes:
+        fence: of its recognition, in a lane of its own: an interrupted answer leaves it alone.
+        start: first sample; `fed`: one past the last sample that recognition has been given.
+    """
+
+    item_id: str
+    fence: Fence
+    start: int
+    fed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """The user's turn has ended and is an item now.
+
+    Attributes:
+        speech_end: position one past its last sample of speech (or of audio, committed by hand).
+        detected: whether turn detection ended it, and not the client.
+    """
+
+    utterance: Utterance
+    speech_end: int
+    detected: bool
+
+
+class Listening:
+    """Follows the input of one session. Methods return effects.
+
+    Attributes:
+        position: samples received.
+        utterance: the audio under way, or None.
+    """
+
+    def __init__(self, *, fence: Fence, limits: SessionLimits, detection: TurnDetection | None) -> None:
+        self.fence = fence._replace(lane=INPUT)
+        self.position = 0
+        self.utterance: Utterance | None = None
+        self._limits = limits
+        self._floor = 0  # nothing before this position may enter a new utterance
+        self._count = 0
+        self._wanted = detection
+        self._detection = detection
+        self._detector = self._made(detection)
+
+    def _made(self, detection: TurnDetection | None) -> TurnDetector | None:
+        if detection is None:
+            return None
+        policy = DetectorPolicy.of(detection, max_turn_s=self._limits.max_turn_s)
+        return TurnDetector(policy, hz=self._limits.input_hz)
+
+    @property
+    def detection(self) -> TurnDetection | None:
+        """How the turn under way ends; a change takes effect with the next one."""
+        return self._detection
+
+    def ms(self, position: int) -> int:
+        """A position in milliseconds."""
+        return position * 1000 // self._limits.input_hz
+
+    def open(self) -> list[Effect]:
+        """Begin to listen."""
+        return [Submit(fence=self.fence, stages=LISTENING)]
+
+    def configure(self, detection: TurnDetection | None) -> None:
+        """Use another way to end turns, from the next turn on."""
+        self._wanted = detection
+        if self.utterance is None:
+            self._adopt()
+
+    def _adopt(self) -> None:
+        if self._wanted != self._detection:
+            self._detection = self._wanted
+            self._detector = self._made(self._wanted)
+
+    def append(self, event: AppendAudio) -> list[Effect]:
+        """The microphone goes on."""
+        start, self.position = self.position, self.position + len(event.pcm)
+        effects: list[Effect] = [Retain(start=start, pcm=event.pcm)]
+        if self._detector is not None:
+            effects += [
+                Feed(fence=self.fence, stage=stage, start=start, end=self.position) for stage in (LISTEN, ENDPOINT)
+            ]
+        elif self.utterance is None and self.position > start:
+            effects += self._begin(max(start, self._floor))
+        return effects + self._feed(self.position)
+
+    def _begin(self, start: int) -> list[Effect]:
+        self._count += 1
+        item_id = f"item_{self.fence.session_id.removeprefix('sess_')}_u{self._count}"
+        fence = Fence(self.fence.session_id, self.fence.generation, item_id, 0)
+        self.utterance = Utterance(item_id=item_id, fence=fence, start=start, fed=start)
+        return [Submit(fence=fence, stages=HEARING)]
+
+    def _feed(self, until: int) -> list[Effect]:
+        utterance = self.utterance
+        if utterance is None or utterance.fed >= until:
+            return []
+        start, utterance.fed = utterance.fed, until
+        return [Feed(fence=utterance.fence, stage=HEAR, start=start, end=until)]
+
+    def hear(self, report: Speech | EndOfTurn) -> list[Signal]:
+        """Take what a listening stage said; returns the signals that are to be acted on, in order."""
+        if self._detector is None:
+            return []
+        return self._detector.hear(report) if isinstance(report, Speech) else self._detector.answer(report)
+
+    def mark(self, signal: Pause | Ask) -> list[Effect]:
+        """Tell a stage of a silence: recognition may decode now, or the turn may be complete."""
+        match signal:
+            case Pause(end=end) if self.utterance is not None:
+                mark = Mark(mark=MarkKind.PAUSE, start=self.utterance.start, end=end)
+                return [Update(fence=self.utterance.fence, stage=HEAR, payload=mark)]
+            case Ask(start=start, end=end):
+                mark = Mark(mark=MarkKind.ASK, start=start, end=end)
+                return [Update(fence=self.fence, stage=ENDPOINT, payload=mark)]
+            case _:
+                return []
+
+    def onset(self, signal: Onset) -> list[Effect]:
+        """Speech has begun: recognition follows it from a little before."""
+        detection = self._detection
+        prefix_ms = detection.prefix_padding_ms if isinstance(detection, ServerVad) else PREFIX_MS
+        start = max(signal.at - prefix_ms * self._limits.input_hz // 1000, self._floor, 0)
+        effects = self._begin(start)
+        assert self.utterance is not None
+        started = SpeechStarted(item_id=self.utterance.item_id, at_ms=self.ms(start))
+        return [Tell(notice=started), *effects, *self._feed(self.position)]
+
+    def commit(self, signal: End | None) -> tuple[list[Effect], Committed | None]:
+        """End the turn: by what turn detection has found, or by the client's word (None).
+
+        Returns what to do and the committed audio; None where there is none.
+        """
+        utterance = self.utterance
+        if utterance is None:
+            return [], None
+        effects: list[Effect] = []
+        if signal is None and self._detector is not None:
+            for last in self._detector.end():
+                signal = last if isinstance(last, End) else signal
+        detected = self._detector is not None
+        if signal is not None:
+            mark = Mark(mark=MarkKind.END, start=utterance.start, end=signal.end)
+            effects.append(Update(fence=utterance.fence, stage=HEAR, payload=mark, final=True))
+            stopped = SpeechStopped(item_id=utterance.item_id, at_ms=self.ms(signal.end))
+            effects.append(Tell(notice=stopped))
+        else:
+            effects.append(Update(fence=utterance.fence, stage=HEAR, payload=None, final=True))
+        end = signal.end if signal is not None else self.position
+        self._forget(floor=end)
+        return effects, Committed(utterance=utterance, speech_end=end, detected=detected)
+
+    def clear(self) -> list[Effect]:
+        """Forget the audio under way."""
+        utterance = self.utterance
+        if self._detector is not None:
+            self._detector.reset()
+        self._forget(floor=self.position)
+        return [Abort(fence=utterance.fence)] if utterance is not None else []
+
+    def _forget(self, *, floor: int) -> None:
+        self.utterance = None
+        self._floor = floor
+        self._adopt()
+
+    def close(self) -> list[Effect]:
+        """Stop listening."""
+        return [*self.clear(), Abort(fence=self.fence)]
