@@ -7,6 +7,7 @@ DuplexError
 ├── StateError             an event arrived in a state that does not allow it (our own bug, never a client's)
 ├── ClientError            the client asked for something it may not have; the session goes on
 ├── AdmissionRefused       no capacity for one more session
+├── TalkError              a client cannot hold a conversation (no server, a refusal, a loss, a file that is no audio)
 ├── PoolFull               as many jobs wait for a thread as may
 ├── ConnectorError
 │   ├── StaleFence         a payload was made under a fence that has been retired
@@ -81,6 +82,10 @@ class AdmissionRefused(DuplexError):
 
 class PoolFull(DuplexError):
     """As many jobs wait for a thread as may; the job was not taken."""
+
+
+class TalkError(DuplexError):
+    """A client cannot hold a conversation. The message is one sentence with the remedy."""
 
 
 class ConnectorError(DuplexError):

@@ -1,0 +1,147 @@
+"""A thin client of the OpenAI Realtime protocol over a WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import msgspec
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
+
+from duplex.audio.pcm import Samples, to_bytes
+from duplex.client.events import Event, Failure, decode
+from duplex.errors import TalkError
+
+PATH = "/v1/realtime"
+MODEL = "duplex"
+
+
+def realtime_url(url: str) -> str:
+    """Complete an address: http becomes ws, an absent path or model gets its default.
+
+    Raises:
+        TalkError: not an address of a server.
+    """
+    parts = urlsplit(url)
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    if scheme not in ("ws", "wss") or not parts.netloc:
+        raise TalkError(f"{url} is not the address of a server; give one like ws://127.0.0.1:8000{PATH}")
+    query = parse_qsl(parts.query)
+    if "model" not in dict(query):
+        query.append(("model", MODEL))
+    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") or PATH, urlencode(query), ""))
+
+
+class Realtime:
+    """One open connection; made by `Realtime.open`. Not for use from several tasks, except that one may receive
+    while another sends.
+
+    Args:
+        socket: what carries the messages.
+        url: for the sentences of errors.
+    """
+
+    def __init__(self, *, socket: ClientConnection, url: str) -> None:
+        self._socket = socket
+        self.url = url
+
+    @classmethod
+    async def open(cls, *, url: str, api_key: str | None = None, timeout_s: float = 10.0) -> Realtime:
+        """Connect, straight and without a proxy.
+
+        Raises:
+            TalkError: no server, a refusal, or no answer within `timeout_s`; one sentence with the remedy.
+        """
+        url = realtime_url(url)
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        try:
+            socket = await connect(
+                url,
+                additional_headers=headers,
+                compression=None,  # deflate costs a multiple of the CPU for few bytes of audio
+                max_size=16 << 20,
+                open_timeout=timeout_s,
+                close_timeout=2.0,
+                proxy=None,
+            )
+        except InvalidStatus as error:
+            raise TalkError(_refusal(url, error)) from None
+        except TimeoutError:
+            raise TalkError(f"the server at {url} did not answer within {timeout_s:g} s; is it busy?") from None
+        except (InvalidURI, ValueError):
+            raise TalkError(f"{url} is not the address of a server; give one like ws://127.0.0.1:8000{PATH}") from None
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise TalkError(f"no server at {url} ({reason}); start one with `duplex serve`, or give --url") from None
+        except (InvalidHandshake, EOFError) as error:
+            raise TalkError(f"what answers at {url} speaks no WebSocket ({error}); check --url") from None
+        return cls(socket=socket, url=url)
+
+    async def send(self, event: Mapping[str, Any]) -> None:
+        """Send one client event; returns when the socket has taken it.
+
+        Raises:
+            TalkError: the connection is gone.
+        """
+        try:
+            await self._socket.send(msgspec.json.encode(event), text=True)
+        except ConnectionClosed as error:
+            raise self._lost(error) from None
+
+    async def append(self, samples: Samples) -> None:
+        """Send int16 [n] of the microphone. Raises TalkError where the connection is gone."""
+        audio = base64.b64encode(to_bytes(samples)).decode("ascii")
+        await self.send({"type": "input_audio_buffer.append", "audio": audio})
+
+    async def events(self) -> AsyncIterator[tuple[Event, float]]:
+        """Every event with the loop's time of its arrival in seconds; never ends by itself.
+
+        Raises:
+            TalkError: the connection is gone, or what arrives is not of this protocol.
+        """
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                message = await self._socket.recv()
+            except ConnectionClosed as error:
+                raise self._lost(error) from None
+            now = loop.time()
+            yield decode(message), now
+
+    async def close(self) -> None:
+        """Say goodbye; waits 2 s at most."""
+        await self._socket.close()
+
+    def _lost(self, error: ConnectionClosed) -> TalkError:
+        why = f"{error.rcvd.code} {error.rcvd.reason}".rstrip() if error.rcvd else "without a word"
+        return TalkError(f"the server at {self.url} broke off the conversation ({why}); see its log, then try again")
+
+
+def _refusal(url: str, error: InvalidStatus) -> str:
+    status = error.response.status_code
+    said = _message(error.response.body or b"")
+    match status:
+        case 401 | 403:
+            return f"the server at {url} refused ({status}{said}); give its key with --api-key"
+        case 429 | 503:
+            after = error.response.headers.get("Retry-After")
+            remedy = f"try again in {after} s" if after and after.isdecimal() else "try again later"
+            return f"the server at {url} has no room or is not ready ({status}{said}); {remedy}"
+        case _:
+            return f"the server at {url} refused ({status}{said}); check --url"
+
+
+class _Body(msgspec.Struct):
+    error: Failure
+
+
+def _message(body: bytes | bytearray) -> str:
+    try:
+        message = msgspec.json.decode(body, type=_Body).error.message
+    except msgspec.DecodeError:
+        message = bytes(body[:200]).decode("utf-8", "replace").partition("\n")[0]
+    return f": {message.strip().rstrip('.')}" if message.strip() else ""
