@@ -243,12 +243,8 @@ class Session:
 
     def _report(self, report: StageReport, now: float) -> list[Effect]:
         match report:
-            case Signalled(fence=fence, payload=Speech() | EndOfTurn() as heard):
-                return self._listened(heard, now) if fence == self.listening.fence else []
-            case Signalled(fence=fence, payload=Transcript() as transcript):
-                return self._transcribed(fence, transcript, now) if transcript.final else []
-            case Signalled(fence=fence, payload=Text(text=text)):
-                return self.answering.wrote(fence, text)
+            case Signalled():
+                return self._signalled(report, now)
             case Spoke(fence=fence, handle=handle):
                 return self.answering.spoke(fence, handle, now)
             case Completed(fence=fence) if fence in self._recognising:
@@ -257,6 +253,16 @@ class Session:
                 return self.answering.completed(report, now)
             case Failed():
                 return self._failed(report, now)
+
+    def _signalled(self, report: Signalled, now: float) -> list[Effect]:
+        fence, payload = report.fence, report.payload
+        match payload:
+            case Speech() | EndOfTurn():
+                return self._listened(payload, now) if fence == self.listening.fence else []
+            case Transcript():
+                return self._transcribed(fence, payload, now) if payload.final else []
+            case Text(text=text):
+                return self.answering.wrote(fence, text)
 
     def _listened(self, heard: Speech | EndOfTurn, now: float) -> list[Effect]:
         effects: list[Effect] = []

@@ -10,7 +10,7 @@ from duplex.errors import StateError
 from duplex.session.settings import SemanticVad, ServerVad, TurnDetection
 
 HYSTERESIS = 0.15
-"""Speech goes on while the probability stays above threshold - this (as silero's own reference iterator does)."""
+"""Speech goes on while the probability stays above threshold - this (as the detector's own reference iterator does)."""
 
 
 class TurnState(Enum):

@@ -59,6 +59,7 @@ class Listening:
         self.position = 0
         self.utterance: Utterance | None = None
         self._limits = limits
+        self._listened = 0  # one past the last sample that listening has reported on
         self._floor = 0  # nothing before this position may enter a new utterance
         self._count = 0
         self._wanted = detection
@@ -75,6 +76,11 @@ class Listening:
     def detection(self) -> TurnDetection | None:
         """How the turn under way ends; a change takes effect with the next one."""
         return self._detection
+
+    @property
+    def lag(self) -> int:
+        """Samples that were received and not yet listened to."""
+        return self.position - self._listened if self._detector is not None else 0
 
     def ms(self, position: int) -> int:
         """A position in milliseconds."""
@@ -123,6 +129,8 @@ class Listening:
 
     def hear(self, report: Speech | EndOfTurn) -> list[Signal]:
         """Take what a listening stage said; returns the signals that are to be acted on, in order."""
+        if isinstance(report, Speech):
+            self._listened = report.start + report.window * len(report.probabilities)
         if self._detector is None:
             return []
         return self._detector.hear(report) if isinstance(report, Speech) else self._detector.answer(report)

@@ -1,0 +1,81 @@
+"""The one door into a session: the client's events and the stages' reports, each in order, both bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from duplex.session.events import ClientEvent, Event, StageReport
+
+
+class Mailbox:
+    """Events for one session, on one event loop. Reports go before client events: they are what those wait for.
+
+    Policies: a client's event waits for room (so the transport stops reading, and the network presses back); a
+    report of a stage must not be lost, so a mailbox overfull with reports says so and its session closes.
+
+    Args:
+        client_events: most client events held.
+        reports: most reports held.
+    """
+
+    def __init__(self, *, client_events: int, reports: int) -> None:
+        self._room = asyncio.Semaphore(client_events)
+        self._most_reports = reports
+        self._events: deque[ClientEvent] = deque()
+        self._reports: deque[Event] = deque()
+        self._wake = asyncio.Event()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._events) + len(self._reports)
+
+    async def send(self, event: ClientEvent) -> None:
+        """Put a client's event in; waits for room. After `close` it is ignored."""
+        await self._room.acquire()
+        if self._closed:
+            self._room.release()
+            return
+        self._events.append(event)
+        self._wake.set()
+
+    def report(self, report: StageReport) -> bool:
+        """Put a report in; False where there is no room: the session cannot be kept whole."""
+        if self._closed:
+            return True
+        if len(self._reports) >= self._most_reports:
+            return False
+        self._reports.append(report)
+        self._wake.set()
+        return True
+
+    def force(self, event: ClientEvent) -> None:
+        """Put the server's own last word in, before everything else; it needs no room."""
+        self._reports.appendleft(event)
+        self._wake.set()
+
+    def take(self, *, clients: bool) -> Event | None:
+        """The next event, or None where there is none; without `clients` only reports are given."""
+        if self._reports:
+            return self._reports.popleft()
+        if clients and self._events:
+            self._room.release()
+            return self._events.popleft()
+        return None
+
+    async def wait(self, until: float | None, *, clients: bool) -> None:
+        """Return when `take` has something, or at `until` on the loop's clock."""
+        if self._reports or (clients and self._events):
+            return
+        self._wake.clear()
+        try:
+            async with asyncio.timeout_at(until):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    def close(self) -> None:
+        """Take nothing more, and let go of whoever waits for room."""
+        self._closed = True
+        while self.take(clients=True) is not None:
+            pass

@@ -1,0 +1,242 @@
+"""Runs one session: a mailbox in, the pure core, its effects performed, an outbox out.
+
+The only file of the kernel that knows of an event loop's clock. One task per session; whatever fails in here ends
+this session and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from duplex.connector.base import Connector, Handle
+from duplex.connector.payload import EndOfTurn, Payload, Pcm, Speech, Text, Transcript, Voiced
+from duplex.errors import ConnectorFull, StageError, StaleFence, UnknownHandle
+from duplex.orchestrator.core import Deliver, RequestCompleted, RequestFailed
+from duplex.orchestrator.runner import OrchestratorRunner, Report
+from duplex.session.core import Session
+from duplex.session.effects import Abort, Effect, Feed, Note, Play, Release, Retain, Submit, Tell, Update
+from duplex.session.events import ClientEvent, Close, Completed, Failed, Signalled, Spoke, StageReport
+from duplex.session.fence import Fence
+from duplex.session.mailbox import Mailbox
+from duplex.session.notices import Closed, Notice
+from duplex.session.outbox import Outbox
+from duplex.session.port import Audio
+from duplex.session.ring import AudioRing
+from duplex.session.settings import SessionLimits
+from duplex.session.turnlog import Moment, TurnLog
+
+log = logging.getLogger(__name__)
+
+RING_S = 4.0
+"""Input audio kept for effects that name it by position: the prefix of an onset, and how far listening may lag."""
+
+LAG_S = 1.0
+"""Input that may wait to be listened to before the client's events have to wait as well."""
+
+CLIENT_EVENTS = 64
+REPORTS = 4096
+OUTBOX = 2048
+
+
+class SessionRunner:
+    """One open session (`port.SessionPort`).
+
+    Args:
+        core: the session, not opened yet.
+        orchestrator: serves its requests.
+        connector: carries its payloads.
+        turns: where the moments of its turns are written.
+        counters: counts what was dropped, by kind.
+        clock: the event loop's.
+    """
+
+    def __init__(
+        self,
+        *,
+        core: Session,
+        limits: SessionLimits,
+        orchestrator: OrchestratorRunner,
+        connector: Connector,
+        turns: TurnLog,
+        counters: Counter[str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._core = core
+        self._limits = limits
+        self._orchestrator = orchestrator
+        self._connector = connector
+        self._turns = turns
+        self._counters = counters
+        self._clock = clock
+        self._ring = AudioRing(capacity=round(RING_S * limits.input_hz))
+        self._mailbox = Mailbox(client_events=CLIENT_EVENTS, reports=REPORTS)
+        self._outbox = Outbox(capacity=OUTBOX)
+        self._live: set[Fence] = set()
+
+    @property
+    def session_id(self) -> str:
+        return self._core.session_id
+
+    async def send(self, event: ClientEvent) -> None:
+        """Hand a client's event in; waits while the mailbox is full. After the end it is ignored."""
+        await self._mailbox.send(event)
+
+    async def receive(self) -> Notice | Audio | None:
+        """The next thing to tell the client; None after `Closed`."""
+        return await self._outbox.get()
+
+    def close(self, reason: str) -> None:
+        """Ask the session to end, ahead of whatever waits in its mailbox."""
+        if not self._core.closed:
+            self._mailbox.force(Close(reason=reason))
+
+    async def run(self) -> None:
+        """Run until the session is closed. Never raises but for cancellation: a fault ends this session alone."""
+        try:
+            self._perform(self._core.open())
+            while not self._core.closed:
+                await self._step()
+        except asyncio.CancelledError:
+            self._end("shutdown")
+            raise
+        except Exception:  # The runner's boundary: the session ends, the server lives.
+            log.exception("session %s failed", self.session_id)
+            self._counters["session_failures"] += 1
+            self._end("error")
+        finally:
+            self._give_back()
+
+    async def _step(self) -> None:
+        # Audio may arrive faster than real time; it waits for listening, which must still find it in the ring.
+        await self._mailbox.wait(self._core.deadline(self._clock()), clients=not self._lags)
+        while not self._core.closed and (event := self._mailbox.take(clients=not self._lags)) is not None:
+            self._perform(self._core.receive(event, self._clock()))
+        self._perform(self._core.wake(self._clock()))
+
+    @property
+    def _lags(self) -> bool:
+        return self._core.listening.lag > LAG_S * self._limits.input_hz
+
+    def _end(self, reason: str) -> None:
+        if not self._core.closed:
+            self._perform(self._core.receive(Close(reason=reason), self._clock()))
+
+    def _give_back(self) -> None:
+        """Whatever the session still holds anywhere, given back; safe to call when it holds nothing."""
+        for fence in list(self._live):
+            self._abort(fence)
+        self._connector.forget(self.session_id)
+        self._mailbox.close()
+        self._outbox.put(Closed(reason="error", message="The session failed inside the server."))
+
+    # Effects --------------------------------------------------------------------------------
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            self._do(effect)
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Retain(pcm=pcm):
+                self._ring.write(pcm)
+            case Submit(fence=fence, stages=stages, options=options):
+                self._live.add(fence)
+                self._orchestrator.admit(fence, stages, self._reported, options)
+            case Feed(fence=fence, stage=stage, start=start, end=end):
+                start = max(start, self._ring.start)
+                samples = self._ring.read(start, end)
+                self._send(fence, stage, Pcm(samples=samples, rate_hz=self._limits.input_hz, start=start), last=False)
+            case Update(fence=fence, stage=stage, payload=payload, final=final):
+                self._send(fence, stage, payload, last=final)
+            case Abort(fence=fence):
+                self._abort(fence)
+            case Play():
+                self._play(effect)
+            case Tell(notice=notice):
+                self._put(notice)
+            case Note(response_id=response_id, name=name, ago_s=ago_s, value_ms=value_ms, fence=fence_or_none):
+                moment = Moment(name=name, at_s=self._clock() - ago_s, value_ms=value_ms)
+                self._turns.add(response_id, self.session_id, moment, fence_or_none)
+            case Release(reason=reason):
+                log.info("session %s closed: %s", self.session_id, reason)
+
+    def _send(self, fence: Fence, stage: str, payload: Payload | None, *, last: bool) -> None:
+        if payload is None:
+            self._orchestrator.update(fence, stage, None, last=last)
+            return
+        try:
+            handle = self._connector.put(fence, payload)
+        except StaleFence:
+            self._counters["stale_input"] += 1
+            return
+        except ConnectorFull as error:
+            self._orchestrator.abort(fence)
+            self._live.discard(fence)
+            self._report(Failed(fence=fence, error=StageError(str(error), stage=stage)))
+            return
+        self._orchestrator.update(fence, stage, handle, last=last)
+
+    def _abort(self, fence: Fence) -> None:
+        """The core's fence has moved already; now every place that could still let the old turn through."""
+        self._counters["aborted_bytes"] += self._connector.retire(fence)
+        self._counters["aborted_chunks"] += self._outbox.retire(fence)
+        self._orchestrator.abort(fence)
+        self._live.discard(fence)
+
+    def _play(self, effect: Play) -> None:
+        try:
+            payload = self._connector.take(effect.handle)
+        except UnknownHandle:
+            self._counters["stale_output"] += 1
+            return
+        if not isinstance(payload, Voiced):
+            raise TypeError(f"{effect.handle} is not audio")
+        self._put(
+            Audio(fence=effect.fence, response_id=effect.response_id, item_id=effect.item_id, pcm=payload.samples)
+        )
+
+    def _put(self, item: Notice | Audio) -> None:
+        if not self._outbox.put(item) and not self._core.closed:
+            self.close("slow_reader")
+
+    # Reports --------------------------------------------------------------------------------
+
+    def _reported(self, report: Report) -> None:
+        """The orchestrator has something for this session."""
+        match report:
+            case Deliver(fence=fence, handle=handle):
+                self._delivered(fence, handle)
+            case RequestCompleted(fence=fence):
+                self._live.discard(fence)
+                self._report(
+                    Completed(
+                        fence=fence,
+                        reason=report.reason,
+                        input_tokens=report.input_tokens,
+                        cached_tokens=report.cached_tokens,
+                        output_tokens=report.output_tokens,
+                    )
+                )
+            case RequestFailed(fence=fence, error=error):
+                self._live.discard(fence)
+                self._report(Failed(fence=fence, error=error))
+
+    def _delivered(self, fence: Fence, handle: Handle) -> None:
+        if handle.samples:  # Audio stays in the connector until it is played.
+            self._report(Spoke(fence=fence, handle=handle))
+            return
+        try:
+            payload = self._connector.take(handle)
+        except UnknownHandle:
+            self._counters["stale_output"] += 1
+            return
+        if isinstance(payload, Speech | EndOfTurn | Transcript | Text):
+            self._report(Signalled(fence=fence, payload=payload))
+
+    def _report(self, report: StageReport) -> None:
+        if not self._mailbox.report(report):
+            self._counters["mailbox_overflows"] += 1
+            self.close("overloaded")
