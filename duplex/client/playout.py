@@ -60,7 +60,7 @@ class Playout:
             return None
         item_id = next(s.item_id for s in self._stretches if s.start_s + len(s.samples) / self._rate_hz > now)
         for stretch in self._stretches:
-            heard = max(0, int((now - stretch.start_s) * self._rate_hz))
+            heard = max(0, round((now - stretch.start_s) * self._rate_hz))
             stretch.samples = stretch.samples[:heard]
         self._stretches = [stretch for stretch in self._stretches if len(stretch.samples)]
         played = sum(len(stretch.samples) for stretch in self._stretches if stretch.item_id == item_id)
