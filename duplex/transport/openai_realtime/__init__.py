@@ -1,0 +1,1 @@
+"""OpenAI Realtime (GA): wire <-> session vocabulary, without any I/O."""

@@ -1,0 +1,51 @@
+"""How a connection ends: what the client is told, and the WebSocket's close code."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from duplex.protocol.openai_realtime.server import ErrorDetails
+from duplex.session.notices import Closed
+
+NORMAL, GOING_AWAY, POLICY, INTERNAL = 1000, 1001, 1008, 1011
+"""Close codes, RFC 6455, section 7.4.1."""
+
+MAX_REASON_BYTES = 123
+"""A control frame holds 125 bytes, two of which are the code (RFC 6455, section 5.5)."""
+
+
+class Farewell(NamedTuple):
+    """The close frame: `reason` is at most `MAX_REASON_BYTES` long in UTF-8."""
+
+    code: int
+    reason: str
+
+
+_CODES = {
+    "closed": NORMAL,
+    "idle": NORMAL,
+    "expired": NORMAL,
+    "shutdown": GOING_AWAY,
+    "slow_reader": POLICY,
+    "policy": POLICY,
+}
+"""Close codes by `Closed.reason`; every other reason is the server's own fault."""
+
+
+def details(closed: Closed) -> ErrorDetails | None:
+    """The error event that goes before the close frame; None where the end was wished for."""
+    code = code_of(closed)
+    if closed.reason == "closed":
+        return None
+    kind = "server_error" if code == INTERNAL else "invalid_request_error"
+    return ErrorDetails(message=closed.message, type=kind, code=f"session_{closed.reason}")
+
+
+def code_of(closed: Closed) -> int:
+    """The close code of a session's end."""
+    return _CODES.get(closed.reason, INTERNAL)
+
+
+def farewell(code: int, reason: str) -> Farewell:
+    """A close frame, its reason cut to what fits, between characters."""
+    return Farewell(code, reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore"))
