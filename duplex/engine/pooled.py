@@ -12,10 +12,10 @@ from functools import partial
 from typing import NamedTuple
 
 from duplex.connector.base import Connector, Handle
-from duplex.connector.payload import Payload
+from duplex.connector.payload import Kind, Payload
 from duplex.engine.base import Sink, StageEvent, StageFailed, StageFinished, StageOutput, StageRequest
 from duplex.engine.pool import WorkerPool
-from duplex.engine.worker import Cancellable, Worker, WorkerFactory
+from duplex.engine.worker import Cancellable, Speculative, Worker, WorkerFactory
 from duplex.errors import DuplexError, PoolFull, StageError, StaleFence, StateError, UnknownHandle
 from duplex.session.fence import Fence
 
@@ -256,7 +256,10 @@ class PooledEngine:
         emit = partial(self._emit, live)
         if chunk.handle is not None:
             live.worker.feed(self._connector.take(chunk.handle), emit)
-        if chunk.final and not live.over:
+        if not chunk.final:
+            if not live.inbox and isinstance(live.worker, Speculative):
+                live.worker.idle(emit, partial(self._waits, live))
+        elif not live.over:
             usage = live.worker.finish(emit)
             finished = StageFinished(
                 fence=live.request.fence,
@@ -268,6 +271,12 @@ class PooledEngine:
             )
             with self._lock:
                 self._end(live, finished)
+
+    def _waits(self, live: _Live, kind: Kind) -> bool:
+        with self._lock:
+            return live.over or any(
+                chunk.final or (chunk.handle is not None and chunk.handle.kind is kind) for chunk in live.inbox
+            )
 
     def _emit(self, live: _Live, payload: Payload) -> bool:
         if live.over:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from duplex.connector.payload import Payload
+from duplex.connector.payload import Kind, Payload
 from duplex.engine.base import StageRequest
 
 Emit = Callable[[Payload], bool]
@@ -48,6 +48,18 @@ class Cancellable(Worker, Protocol):
 
         Called from any thread while another method runs, at most once and never after `close`; does not wait.
         """
+
+
+Waiting = Callable[[Kind], bool]
+"""Whether input of this kind, or the word that none follows, waits to be fed; also True once the request is over."""
+
+
+@runtime_checkable
+class Speculative(Worker, Protocol):
+    """A worker that has something useful to do while it waits for input may have this method as well."""
+
+    def idle(self, emit: Emit, waiting: Waiting) -> None:
+        """Called after a chunk where no further one waits. Return soon once input comes that is worth more."""
 
 
 WorkerFactory = Callable[[StageRequest], Worker]

@@ -1,0 +1,1 @@
+"""Moonshine: English speech to text, one utterance at a time."""

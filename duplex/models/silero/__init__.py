@@ -1,0 +1,1 @@
+"""Silero VAD: the probability of speech, 32 ms at a time."""
