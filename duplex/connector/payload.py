@@ -187,7 +187,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spectrum:
-    """Acoustic frames of one clause, as `models/hibari` predicts them.
+    """Acoustic frames of one clause, as an acoustic model predicts them.
 
     Attributes:
         parts: five float32 [bins, frames] arrays: log harmonic magnitude, harmonic phase, log noise
