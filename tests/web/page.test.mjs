@@ -1,0 +1,370 @@
+/** The page in Chromium against the stub server. Run by test_page.py, which sets STUB_URL and MIC_WAV. */
+
+import assert from "node:assert/strict";
+import { after, before, beforeEach, test } from "node:test";
+import { answer, fresh, launch, shot, STUB, stub, until } from "./chromium.mjs";
+
+const FRAME = 480; // 20 ms at 24 kHz
+
+let browser;
+before(async () => {
+  browser = await launch();
+});
+after(() => browser?.close());
+beforeEach(() => stub("reset", {}));
+
+const phase = (page) => page.evaluate(() => document.body.dataset.phase);
+const inPhase = (page, wanted) => page.waitForFunction((wanted) => document.body.dataset.phase === wanted, wanted);
+const lines = (page) =>
+  page.$$eval("#lines .line", (all) =>
+    all.map((line) => [line.classList.contains("user") ? "user" : "assistant", line.querySelector(".bubble").textContent]),
+  );
+const sent = (page, type) =>
+  page.evaluate((type) => globalThis.watch.sent.filter(({ event }) => event.type === type), type);
+const audioFrame = (page) => page.evaluate(() => watch.context.currentTime * watch.context.sampleRate);
+
+async function talking(t, options) {
+  const page = await fresh(t, browser, options);
+  await page.click("#orb");
+  await inPhase(page, "listening");
+  return page;
+}
+
+test("the page loads under the strict policy, from this server alone", async (t) => {
+  const page = await fresh(t, browser);
+  assert.equal(await phase(page), "idle");
+  assert.deepEqual(await page.evaluate(() => watch.violations), []);
+  assert.deepEqual(
+    page.requested.filter((url) => new URL(url).origin !== new URL(STUB).origin),
+    [],
+  );
+  assert.ok(page.requested.length > 5);
+  await shot(page, "idle");
+});
+
+test("every control has a name", async (t) => {
+  const page = await fresh(t, browser);
+  const unnamed = await page.$$eval("button, input", (all) =>
+    all.filter((one) => !one.textContent.trim() && !one.labels?.length && !one.getAttribute("aria-label")).map((one) => one.id),
+  );
+  assert.deepEqual(unnamed, []);
+});
+
+test("the microphone arrives in frames of 20 ms, with sound in them", async (t) => {
+  const page = await talking(t);
+  await inPhase(page, "listening");
+  const got = await until(async () => {
+    const received = await stub("received");
+    return received.frames.length >= 75 && received;
+  });
+  assert.ok(got.frames.every((samples) => samples === FRAME));
+  assert.ok(Math.max(...got.rms) > 0.02, `loudest frame ${Math.max(...got.rms)}`);
+  assert.ok(got.rms.filter((rms) => rms > 0.01).length > 20);
+  assert.deepEqual(got.protocols, [["realtime"]]);
+  await page.waitForFunction(() => Number(getComputedStyle(document.body).getPropertyValue("--mine")) > 0.2);
+  await shot(page, "talking");
+
+  await page.click("#orb");
+  await inPhase(page, "idle");
+  const stopped = (await stub("received")).frames.length;
+  await page.waitForTimeout(300);
+  const later = await stub("received");
+  assert.ok(later.frames.length - stopped <= 2, "the microphone goes on after stop");
+  assert.equal(later.open, 1, "to stop talking is not to hang up");
+});
+
+test("starting is shown until the session exists, and nothing is sent before", async (t) => {
+  await stub("mode", { meet: "wait" });
+  const page = await fresh(t, browser);
+  await page.click("#orb");
+  await inPhase(page, "starting");
+  await page.waitForTimeout(200);
+  assert.equal((await stub("received")).frames.length, 0);
+  await stub("emit", [{ type: "session.created", session: {} }]);
+  await inPhase(page, "listening");
+  // This session did not say that it transcribes: the page asks for it.
+  const update = await until(async () => (await stub("received")).events.find(({ type }) => type === "session.update"));
+  assert.deepEqual(update.session.audio.input.transcription, {});
+});
+
+test("a turn: the user's words stand before the answer though they come after it; no gap in the sound", async (t) => {
+  await stub("mode", { turns: { resp_1: TURN } });
+  const page = await talking(t);
+  await page.waitForTimeout(500);
+  await stub("emit", [{ type: "input_audio_buffer.speech_started", item_id: "user_1", audio_start_ms: 0 }]);
+  await inPhase(page, "hearing");
+  await page.waitForTimeout(300);
+  await stub("emit", [
+    { type: "input_audio_buffer.speech_stopped", item_id: "user_1", audio_end_ms: 900 },
+    { type: "input_audio_buffer.committed", item_id: "user_1", previous_item_id: null },
+  ]);
+  await inPhase(page, "thinking");
+  await stub("emit", answer("resp_1", "bot_1", { after: "user_1", text: "The tallest one is Everest.", tone: 440, seconds: 1.5 }));
+  await inPhase(page, "speaking");
+  await stub("emit", [
+    message("user_1", "user", null),
+    {
+      type: "conversation.item.input_audio_transcription.completed",
+      item_id: "user_1",
+      transcript: "Which is the tallest mountain?",
+    },
+  ]);
+  await inPhase(page, "listening");
+  assert.deepEqual(await lines(page), [
+    ["user", "Which is the tallest mountain?"],
+    ["assistant", "The tallest one is Everest."],
+  ]);
+
+  const sound = await page.evaluate((hz) => {
+    const { samples } = watch.recording();
+    const loud = [];
+    samples.forEach((sample, i) => Math.abs(sample) > 0.01 && loud.push(i));
+    const [first, last] = [loud[0], loud.at(-1)];
+    // A sine obeys x[n+1] = 2cos(w)x[n] - x[n-1]; a gap, a lost or a doubled sample does not.
+    const twoCos = 2 * Math.cos((2 * Math.PI * hz) / watch.context.sampleRate);
+    let worst = 0;
+    for (let i = first + 2; i < last - 1; i++) {
+      worst = Math.max(worst, Math.abs(samples[i + 1] - twoCos * samples[i] + samples[i - 1]));
+    }
+    return { length: last - first, worst, rate: watch.context.sampleRate };
+  }, 440);
+  assert.equal(sound.rate, 24_000);
+  assert.ok(Math.abs(sound.length - 36_000) < 20, `played ${sound.length} samples of 36000`);
+  assert.ok(sound.worst < 1e-3, `a break of ${sound.worst} in the sine`);
+
+  const voiceMs = Number(await page.textContent("#voice-ms"));
+  assert.ok(voiceMs > 0 && voiceMs < 5000, `voice to voice ${voiceMs} ms`);
+  await page.waitForSelector("#rows .row.stage");
+  const rows = await page.$$eval("#rows .row .name", (all) => all.map((one) => one.textContent));
+  assert.deepEqual([...rows].sort(), ["end of turn", "heard here", "hear", "talk", "think"].sort());
+  assert.equal((await sent(page, "conversation.item.truncate")).length, 0, "an answer heard whole is not truncated");
+  await shot(page, "turn");
+});
+
+test("an interruption silences at once, says how much was heard, and late audio is not played", async (t) => {
+  const page = await talking(t);
+  const text = "One two three four five six seven eight nine ten eleven twelve.";
+  await stub("emit", answer("resp_1", "bot_1", { text, tone: 440, seconds: 4, open: true }));
+  await page.waitForFunction(() => watch.peak(0) > 0.25);
+  await page.waitForTimeout(700);
+  await stub("emit", [
+    { type: "input_audio_buffer.speech_started", item_id: "user_1", audio_start_ms: 0 },
+    { tone: 880, seconds: 0.5, response_id: "resp_1", item_id: "bot_1" }, // late, of the condemned response
+    ...answerEnd("resp_1", "bot_1", "cancelled"),
+  ]);
+  await inPhase(page, "hearing");
+  await page.waitForTimeout(500);
+  const heard = await page.evaluate(() => {
+    const at = watch.events.find(({ type }) => type.endsWith("speech_started")).frame;
+    const { first, samples } = watch.recording();
+    const start = samples.findIndex((sample) => Math.abs(sample) > 0.01);
+    let end = samples.length - 1;
+    while (Math.abs(samples[end]) < 1e-4) end--;
+    const latencyMs = 1000 * (watch.context.outputLatency + watch.context.baseLatency);
+    return { lateMs: (end + first - at) / 24, playedMs: (end - start) / 24, latencyMs };
+  });
+  assert.ok(heard.lateMs < 40, `old audio went on for ${heard.lateMs} ms`);
+  const truncate = (await stub("received")).events.filter(({ type }) => type === "conversation.item.truncate");
+  assert.equal(truncate.length, 1);
+  assert.equal(truncate[0].item_id, "bot_1");
+  const expected = Math.max(0, heard.playedMs - heard.latencyMs);
+  assert.ok(
+    Math.abs(truncate[0].audio_end_ms - expected) < 30,
+    `truncated at ${truncate[0].audio_end_ms} ms, recorded ${heard.playedMs}, latency ${heard.latencyMs}`,
+  );
+  assert.ok(truncate[0].audio_end_ms > 300 && truncate[0].audio_end_ms < 3000);
+  const unheard = await page.textContent(".line.assistant .unheard");
+  assert.ok(unheard.endsWith("twelve."), unheard);
+  const whole = (await lines(page)).find(([role]) => role === "assistant")[1];
+  assert.equal(whole, text);
+  assert.ok(unheard.length < text.length, "what was heard is struck out too");
+  assert.equal((await sent(page, "response.cancel")).length, 0, "the server knows: it heard the user itself");
+
+  await stub("emit", [
+    { type: "input_audio_buffer.speech_stopped", item_id: "user_1", audio_end_ms: 900 },
+    ...answer("resp_2", "bot_2", { text: "Yes?", tone: 660, seconds: 0.4 }),
+  ]);
+  const from = await audioFrame(page);
+  await page.waitForFunction((from) => watch.peak(from) > 0.25, from);
+  await shot(page, "interrupted");
+});
+
+test("Esc silences the answer and cancels it; the session goes on", async (t) => {
+  const page = await talking(t);
+  await stub("emit", answer("resp_1", "bot_1", { text: "La la la.", tone: 440, seconds: 3, open: true }));
+  await inPhase(page, "speaking");
+  await page.waitForTimeout(300);
+  await page.keyboard.press("Escape");
+  await inPhase(page, "listening");
+  const received = await until(async () => {
+    const { events, open } = await stub("received");
+    return events.some(({ type }) => type === "conversation.item.truncate") && { events, open };
+  });
+  assert.equal(received.events.find(({ type }) => type === "response.cancel")?.response_id, "resp_1");
+  assert.equal(received.open, 1);
+  const before = (await stub("received")).frames.length;
+  await until(async () => (await stub("received")).frames.length > before + 10);
+});
+
+test("what is written is answered, and waits for the answer that is still being made", async (t) => {
+  const page = await fresh(t, browser);
+  await page.fill("#text", "Good morning");
+  await page.keyboard.press("Enter");
+  const first = await until(async () => {
+    const { events } = await stub("received");
+    return events.length >= 2 && events;
+  });
+  assert.deepEqual(first.map(({ type }) => type), ["conversation.item.create", "response.create"]);
+  assert.deepEqual(first[0].item.content, [{ type: "input_text", text: "Good morning" }]);
+  await stub("emit", answer("resp_1", "bot_1", { after: first[0].item.id, text: "Good", tone: 440, seconds: 1, open: true }));
+  await inPhase(page, "speaking");
+  await page.fill("#text", "Shorter, please");
+  await page.keyboard.press("Enter");
+  const types = async () => (await stub("received")).events.map(({ type }) => type);
+  await until(async () => (await types()).includes("response.cancel"));
+  await page.waitForTimeout(200);
+  assert.equal((await types()).filter((type) => type === "response.create").length, 1);
+  await stub("emit", answerEnd("resp_1", "bot_1", "cancelled"));
+  await until(async () => (await types()).filter((type) => type === "response.create").length === 2);
+  assert.deepEqual((await lines(page)).map(([role]) => role), ["user", "assistant", "user"]);
+});
+
+test("a full server: its own words, and another try", async (t) => {
+  await stub("mode", { meet: "full" });
+  const page = await fresh(t, browser);
+  await page.click("#orb");
+  await inPhase(page, "full");
+  assert.equal(await page.textContent("#hint"), "All 4 places are taken; try again in 30 seconds.");
+  assert.equal(await page.textContent("#orb-words"), "Try again");
+  await shot(page, "full");
+  await stub("mode", { meet: "welcome" });
+  await page.click("#orb");
+  await inPhase(page, "listening");
+});
+
+test("a handshake refused without a word is found out over HTTP", async (t) => {
+  await stub("mode", { meet: "reject" });
+  const page = await fresh(t, browser, { allowed: [/403/] });
+  await page.click("#orb");
+  await inPhase(page, "full");
+  await stub("mode", { meet: "key" });
+  await page.click("#orb");
+  await inPhase(page, "key");
+  await stub("mode", { meet: "welcome" });
+  await page.click("#open-settings");
+  await page.fill("#key", "sk-test");
+  await page.click("#settings button");
+  await page.click("#orb");
+  await inPhase(page, "listening");
+  const { protocols } = await stub("received");
+  assert.deepEqual(protocols.at(-1), ["realtime", "openai-insecure-api-key.sk-test"]);
+});
+
+test("a broken connection comes back by itself and remembers what was said", async (t) => {
+  const page = await talking(t);
+  await stub("emit", [
+    message("user_1", "user", "My name is Ada."),
+    ...answer("resp_1", "bot_1", { after: "user_1", text: "Hello Ada.", tone: 440, seconds: 0.2 }),
+  ]);
+  await inPhase(page, "speaking");
+  await inPhase(page, "listening");
+  await stub("drop", {});
+  await inPhase(page, "reconnecting");
+  await inPhase(page, "listening");
+  const told = (await stub("received")).events.filter(({ type }) => type === "conversation.item.create");
+  assert.deepEqual(
+    told.map(({ item }) => [item.role, item.content[0].type, item.content[0].text]),
+    [
+      ["user", "input_text", "My name is Ada."],
+      ["assistant", "output_text", "Hello Ada."],
+    ],
+  );
+  assert.equal((await lines(page)).length, 2);
+});
+
+test("the space bar talks and stops, but writes spaces where one writes", async (t) => {
+  const page = await fresh(t, browser);
+  await page.keyboard.press(" ");
+  await inPhase(page, "listening");
+  await page.keyboard.press(" ");
+  await inPhase(page, "idle");
+  await page.focus("#text");
+  await page.keyboard.type("a b");
+  assert.equal(await page.inputValue("#text"), "a b");
+  assert.equal(await phase(page), "idle");
+});
+
+test("an error of the server is shown", async (t) => {
+  const page = await talking(t);
+  await stub("emit", [{ type: "error", error: { type: "server_error", message: "The speech stage has failed." } }]);
+  await page.waitForSelector("#notice:not([hidden])");
+  assert.equal(await page.textContent("#notice"), "The speech stage has failed.");
+});
+
+test("a microphone that is denied is said so, and writing still works", async (t) => {
+  const stern = await launch({ deny: true });
+  t.after(() => stern.close());
+  const page = await fresh(t, stern);
+  await page.click("#orb");
+  await inPhase(page, "denied");
+  assert.match(await page.textContent("#hint"), /Allow it/);
+  await shot(page, "denied");
+  await page.fill("#text", "Hello");
+  await page.keyboard.press("Enter");
+  await until(async () => (await stub("received")).events.some(({ type }) => type === "response.create"));
+});
+
+test("over plain HTTP from elsewhere the reason is said, and answers come in writing", async (t) => {
+  const page = await fresh(t, browser, { url: STUB.replace("127.0.0.1", "elsewhere.test") });
+  await page.click("#orb");
+  await inPhase(page, "insecure");
+  assert.match(await page.textContent("#title"), /HTTPS or localhost/);
+  await page.fill("#text", "Hello");
+  await page.keyboard.press("Enter");
+  const ask = await until(async () => (await stub("received")).events.find(({ type }) => type === "response.create"));
+  assert.deepEqual(ask.response.output_modalities, ["text"]);
+});
+
+test("it fits a phone, and is dark where the user likes it dark", async (t) => {
+  await stub("mode", { turns: { resp_1: TURN } });
+  const page = await talking(t, { viewport: { width: 390, height: 844 }, colorScheme: "dark" });
+  await stub("emit", [
+    message("user_1", "user", "What is a fence for?"),
+    ...answer("resp_1", "bot_1", {
+      after: "user_1",
+      text: "It names every byte of a turn, so that nothing of an old answer is ever heard in a new one.",
+      tone: 300,
+      seconds: 1,
+    }),
+  ]);
+  await inPhase(page, "speaking");
+  await shot(page, "narrow-dark");
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert.ok(wide <= 0, `${wide} px wider than the screen`);
+  const [text, orb] = [await page.locator("#text").boundingBox(), await page.locator("#orb").boundingBox()];
+  assert.ok(text.y + text.height <= 844 && orb.y >= 0);
+});
+
+const TURN = {
+  response_id: "resp_1",
+  marks: [
+    { name: "end_of_turn", ms: 210 },
+    { name: "never", ms: null },
+  ],
+  stages: [
+    { name: "hear", submitted_ms: -320, first_input_ms: -300, first_output_ms: 35, finished_ms: 38 },
+    { name: "think", submitted_ms: -40, first_input_ms: 40, first_output_ms: 120, finished_ms: 900 },
+    { name: "talk", submitted_ms: null, first_input_ms: 150, first_output_ms: 260, finished_ms: null },
+    { name: "code2wav", submitted_ms: null, first_input_ms: null, first_output_ms: null, finished_ms: null },
+  ],
+};
+
+function message(id, role, text, after = null) {
+  const content = text === null ? [{ type: "input_audio", transcript: null }] : [{ type: "input_text", text }];
+  const item = { id, type: "message", role, content };
+  return { type: "conversation.item.added", previous_item_id: after, item };
+}
+
+function answerEnd(response, item, status) {
+  return answer(response, item, { status, end: true });
+}

@@ -1,0 +1,81 @@
+/** Where the time of a turn went, as bars on the axis of the user's silence. */
+
+const BEFORE_MS = 400; // shown from before the end of speech: that is where recognition works ahead
+const MOST_ROWS = 14;
+
+/**
+ * Fetch what the server knows of a turn.
+ *
+ * @param {string} responseId
+ * @param {string} key API key, or ""
+ * @returns {Promise<object | null>} null: the server knows nothing of it
+ */
+export async function fetchTurn(responseId, key) {
+  const headers = key ? { Authorization: `Bearer ${key}` } : {};
+  try {
+    const reply = await fetch(`/v1/turns/${encodeURIComponent(responseId)}`, { headers, cache: "no-store" });
+    return reply.ok ? await reply.json() : null;
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Pure: rows to draw.
+ *
+ * @param {{stages?: object[], marks?: object[]}} turn as of `GET /v1/turns/{id}`; any of its times may be null
+ * @param {number | null} voiceMs when the browser let the answer be heard
+ * @returns {{fromMs: number, toMs: number, rows: {
+ *   name: string, kind: "stage" | "mark" | "heard", startMs: number, firstMs: number | null, endMs: number,
+ * }[]}} in order of their first result
+ */
+export function layout({ stages = [], marks = [] }, voiceMs) {
+  const rows = [];
+  for (const { name, submitted_ms, first_input_ms, first_output_ms, finished_ms } of stages) {
+    const startMs = first_input_ms ?? submitted_ms ?? first_output_ms;
+    const endMs = finished_ms ?? first_output_ms ?? startMs;
+    if (Number.isFinite(startMs)) rows.push({ name, kind: "stage", startMs, firstMs: first_output_ms ?? null, endMs });
+  }
+  for (const { name, ms } of marks) {
+    if (Number.isFinite(ms)) rows.push({ name, kind: "mark", startMs: ms, firstMs: ms, endMs: ms });
+  }
+  if (voiceMs !== null) {
+    rows.push({ name: "heard here", kind: "heard", startMs: voiceMs, firstMs: voiceMs, endMs: voiceMs });
+  }
+  rows.sort((a, b) => (a.firstMs ?? a.startMs) - (b.firstMs ?? b.startMs));
+  // The answer goes on for seconds; what is of interest ends when it begins.
+  const latest = Math.max(100, ...rows.map(({ startMs, firstMs }) => firstMs ?? startMs));
+  const earliest = Math.min(0, ...rows.map(({ startMs }) => startMs));
+  return { fromMs: Math.max(-BEFORE_MS, earliest), toMs: latest * 1.15, rows: rows.slice(0, MOST_ROWS) };
+}
+
+/**
+ * @param {HTMLElement} list whose children are replaced
+ * @param {ReturnType<typeof layout>} drawing
+ */
+export function draw(list, { fromMs, toMs, rows }) {
+  const percent = (ms) => `${(100 * (Math.min(toMs, Math.max(fromMs, ms)) - fromMs)) / (toMs - fromMs)}%`;
+  const items = rows.map(({ name, kind, startMs, firstMs, endMs }) => {
+    const row = element("li", `row ${kind}`);
+    const track = element("span", "track");
+    track.style.setProperty("--zero", percent(0));
+    track.style.setProperty("--start", percent(startMs));
+    track.style.setProperty("--first", percent(firstMs ?? endMs));
+    track.style.setProperty("--end", percent(endMs));
+    track.append(element("i", "bar"), ...(firstMs === null ? [] : [element("i", "tick")]));
+    row.append(element("span", "name", name.replaceAll("_", " ")), track, element("span", "ms", label(firstMs ?? endMs)));
+    return row;
+  });
+  list.replaceChildren(...items);
+}
+
+function label(ms) {
+  return `${Math.round(ms)} ms`;
+}
+
+function element(tag, classes, text = "") {
+  const made = document.createElement(tag);
+  made.className = classes;
+  made.textContent = text;
+  return made;
+}
