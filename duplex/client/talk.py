@@ -51,10 +51,7 @@ def main(args: argparse.Namespace) -> int:
     Raises:
         TalkError: the file, an argument or the server is at fault; one sentence with the remedy.
     """
-    try:
-        return asyncio.run(_talk(args))
-    except KeyboardInterrupt:
-        return 130
+    return asyncio.run(_talk(args))
 
 
 def load(path: Path) -> Samples:

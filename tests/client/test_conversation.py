@@ -258,3 +258,13 @@ def test_audio_that_cannot_be_decoded_is_the_servers_fault(delta: str) -> None:
 def test_a_message_that_is_no_event_is_the_servers_fault(message: str) -> None:
     with pytest.raises(TalkError, match="does not speak the OpenAI Realtime protocol"):
         decode(message)
+
+
+def test_the_ear_hears_the_window_where_it_lies_in_its_packet() -> None:
+    scene = Scene()
+    scene.speak(0.5)
+    scene.end_turn()
+    scene.answer()
+    scene.audio(silent(0.055))  # leaves half a window behind
+    scene.audio(np.concatenate([silent(0.015), loud(0.05)]))
+    assert scene.conversation.turns[0].voice_to_ear_ms == pytest.approx(70)

@@ -1,0 +1,100 @@
+"""What is said in the clips, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PAUSE = "|"
+"""In a text: a silence of the line's `pause_ms` goes here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One synthetic utterance.
+
+    Attributes:
+        name: of its file.
+        text: what is said; a comma or dash shapes the melody, `PAUSE` puts a silence in.
+        speed: 1.0 is the voice's own pace.
+        snr_db: speech to noise; None for none.
+        pause_ms: length of each `PAUSE`.
+    """
+
+    name: str
+    text: str
+    speed: float = 1.0
+    snr_db: float | None = None
+    pause_ms: int = 0
+
+    @property
+    def group(self) -> str:
+        return "inner_pauses" if PAUSE in self.text else "turns"
+
+    @property
+    def words(self) -> str:
+        """The text as it should be recognised."""
+        return " ".join(self.text.replace(PAUSE, " ").split())
+
+    @property
+    def ending(self) -> str:
+        return {"?": "rising", ".": "falling"}.get(self.text[-1], "level")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Phrases out of a recording of a person, joined by `pause_ms` of the recording's own silence.
+
+    Attributes:
+        name, text: as in `Line`.
+        phrases_s: start and end of each phrase in the recording.
+    """
+
+    name: str
+    text: str
+    phrases_s: tuple[tuple[float, float], ...]
+    pause_ms: int
+
+
+LINES = (
+    Line(name="capital", text="What is the capital of France, and what is it famous for?"),
+    Line(name="egg", text="How do I boil an egg so that it stays soft?", speed=0.95, snr_db=30),
+    Line(name="story", text="Tell me a short story about a dog who wanted to see the world.", speed=1.05),
+    Line(name="sky", text="Why is the sky blue in the morning, and red in the evening?", speed=0.85, snr_db=35),
+    Line(name="dinner", text="What should I cook for dinner tonight?", speed=1.1, snr_db=25),
+    Line(name="sleep", text="Please give me some advice for sleeping better.", speed=1.0, snr_db=40),
+    Line(name="moon", text="How far away is the moon from the earth?", speed=0.9),
+    Line(
+        name="guitar",
+        text="I would like to learn how to play the guitar, but I do not know where to start.",
+        speed=1.15,
+        snr_db=30,
+    ),
+    Line(name="book", text="Can you recommend a good book about history?", speed=1.0, snr_db=28),
+    Line(name="language", text="What is the best way to learn a new language at home, without a teacher?", speed=1.1),
+    Line(name="tired", text="I feel a little tired today, because I worked late last night.", speed=0.9, snr_db=35),
+    Line(name="plants", text="How do plants make their own food?", speed=0.85),
+    Line(name="rain", text="If it rains tomorrow, what can I do with my children?", speed=1.05, snr_db=30),
+    Line(name="homework", text="Well, I think I need some help with my homework.", speed=0.95),
+    Line(name="water", text="My flowers are dying, so how often should I water them?", speed=1.1, snr_db=26),
+    Line(name="river", text="When I was young, we used to swim in the river.", speed=1.0, snr_db=32),
+    Line(name="violin", text="What is the difference between a violin and a piano?", speed=1.15),
+    Line(name="pause_trip", text="I was wondering, | if you could help me plan a trip.", pause_ms=300),
+    Line(name="pause_train", text="Can you tell me, | how long the train takes?", speed=1.05, pause_ms=200, snr_db=30),
+    Line(name="pause_gift", text="I want to buy a present | for my sister.", speed=1.1, pause_ms=250),
+    Line(name="pause_garden", text="Tomorrow morning, | I have to work in the garden.", pause_ms=350, snr_db=28),
+    Line(name="pause_music", text="Do you know, | what music is good for dancing?", speed=1.1, pause_ms=150),
+    Line(name="pause_key", text="I cannot find the key, | to my front door.", speed=0.95, pause_ms=400, snr_db=35),
+    Line(name="pause_coffee", text="Is it bad to drink coffee, | in the evening?", speed=1.1, pause_ms=250, snr_db=26),
+    Line(name="pause_name", text="What is the name of | the largest ocean?", speed=1.05, pause_ms=180),
+    Line(name="pause_bread", text="I need flour, and water, | and some salt.", speed=1.1, pause_ms=300, snr_db=32),
+    Line(name="pause_dog", text="My dog, | does not want to eat.", speed=1.0, pause_ms=200),
+)
+
+RECORDING_WHEEL = "useful-moonshine-onnx==20251121"
+RECORDING_FILE = "moonshine_onnx/assets/beckett.wav"
+
+CUTS = (
+    Cut(name="human_tried", text="Ever tried, ever failed.", phrases_s=((0.26, 1.26), (1.80, 2.66)), pause_ms=180),
+    Cut(name="human_matter", text="No matter, try again.", phrases_s=((3.50, 4.14), (4.84, 5.54)), pause_ms=220),
+    Cut(name="human_better", text="Fail again, fail better.", phrases_s=((6.62, 7.30), (8.06, 8.96)), pause_ms=250),
+)

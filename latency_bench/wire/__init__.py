@@ -1,0 +1,1 @@
+"""Load and latency over the wire only."""
