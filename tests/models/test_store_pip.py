@@ -13,7 +13,8 @@ from duplex.errors import ModelStoreError
 from duplex.models.fetch import _sentence, pip_download
 from duplex.models.manifest import ModelFile, Wheel
 
-PLATFORM = "manylinux_2_34_x86_64"
+PLATFORM = "win_arm64"
+"""Never the platform that the tests run on."""
 
 
 @pytest.fixture
