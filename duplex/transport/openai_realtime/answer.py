@@ -76,13 +76,16 @@ class Answer:
             said = Part(kind="audio" if self._spoken else "text", text="".join(self._said))
             item = Item(item_id=self.item_id, role="assistant", status="incomplete", parts=(said,))
         text = item.text
-        place = {"response_id": self.response_id, "item_id": self.item_id}
+        response_id, item_id = self.response_id, self.item_id
         if self._spoken:
-            yield server.AudioDone(event_id=self._next_id(), **place)
-            yield server.TranscriptDone(event_id=self._next_id(), transcript=text, **place)
+            yield server.AudioDone(event_id=self._next_id(), response_id=response_id, item_id=item_id)
+            yield server.TranscriptDone(
+                event_id=self._next_id(), response_id=response_id, item_id=item_id, transcript=text
+            )
         else:
-            yield server.TextDone(event_id=self._next_id(), text=text, **place)
-        yield server.PartDone(event_id=self._next_id(), part=self._wire_part(text), **place)
+            yield server.TextDone(event_id=self._next_id(), response_id=response_id, item_id=item_id, text=text)
+        part = self._wire_part(text)
+        yield server.PartDone(event_id=self._next_id(), response_id=response_id, item_id=item_id, part=part)
         yield server.OutputItemDone(event_id=self._next_id(), response_id=self.response_id, item=items.shown(item))
         self.item_id = ""
 
@@ -98,7 +101,7 @@ class Answer:
         return AudioPart(transcript=text) if self._spoken else TextPart(text=text)
 
 
-def response(info: ResponseInfo, *, conversation_id: str, voice: str) -> wire.Response:
+def response_object(info: ResponseInfo, *, conversation_id: str, voice: str) -> wire.Response:
     """The wire's response object; it never carries audio."""
     return wire.Response(
         id=info.response_id,

@@ -22,12 +22,12 @@ class Farewell(NamedTuple):
 
 
 _CODES = {
-    "closed": NORMAL,
+    "client": NORMAL,
     "idle": NORMAL,
     "expired": NORMAL,
     "shutdown": GOING_AWAY,
     "slow_reader": POLICY,
-    "policy": POLICY,
+    "overloaded": POLICY,
 }
 """Close codes by `Closed.reason`; every other reason is the server's own fault."""
 
@@ -35,7 +35,7 @@ _CODES = {
 def details(closed: Closed) -> ErrorDetails | None:
     """The error event that goes before the close frame; None where the end was wished for."""
     code = code_of(closed)
-    if closed.reason == "closed":
+    if closed.reason == "client":
         return None
     kind = "server_error" if code == INTERNAL else "invalid_request_error"
     return ErrorDetails(message=closed.message, type=kind, code=f"session_{closed.reason}")

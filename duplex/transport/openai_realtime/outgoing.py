@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from duplex.errors import ClientError
 from duplex.protocol.openai_realtime import server
+from duplex.protocol.openai_realtime.response import Response
 from duplex.protocol.openai_realtime.server import ServerEvent
 from duplex.session import notices
 from duplex.session.notices import Notice
 from duplex.session.port import Audio
-from duplex.transport.openai_realtime import answer as answers
 from duplex.transport.openai_realtime import closing, items
-from duplex.transport.openai_realtime.answer import Answer
+from duplex.transport.openai_realtime.answer import Answer, response_object
 from duplex.transport.openai_realtime.configuration import voice_in_use
 from duplex.transport.openai_realtime.negotiation import Negotiation
 
@@ -91,9 +91,9 @@ class Outgoing:
                 )
                 yield server.ErrorEvent(event_id=next(self._ids), error=details)
             case notices.Closed():
-                details = closing.details(told)
-                if details is not None:
-                    yield server.ErrorEvent(event_id=next(self._ids), error=details)
+                farewell = closing.details(told)
+                if farewell is not None:
+                    yield server.ErrorEvent(event_id=next(self._ids), error=farewell)
 
     def _of_answer(
         self, told: notices.ResponseCreated | notices.ResponseItemAdded | notices.ResponseText
@@ -115,9 +115,9 @@ class Outgoing:
             yield from answer.ended(info.item)
             yield server.ResponseDone(event_id=next(self._ids), response=self._response(info))
 
-    def _response(self, info: notices.ResponseInfo) -> answers.wire.Response:
+    def _response(self, info: notices.ResponseInfo) -> Response:
         voice = voice_in_use(self._negotiation.now.settings, self._negotiation.served)
-        return answers.response(info, conversation_id=self._conversation_id, voice=voice)
+        return response_object(info, conversation_id=self._conversation_id, voice=voice)
 
     def _of_input(
         self,
