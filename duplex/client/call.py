@@ -51,6 +51,11 @@ class Call:
         """Send a client event. Raises TalkError where the connection is gone."""
         await self._realtime.send(event)
 
+    async def hush(self) -> None:
+        """Stop the answer, as a listener who has heard enough. Raises TalkError where the connection is gone."""
+        for message in self.conversation.hush(self.now):
+            await self.send(message)
+
     async def until(self, ready: Callable[[], bool], *, timeout_s: float) -> bool:
         """Wait until `ready` says so; it is asked after each event and each frame. False after `timeout_s`.
 

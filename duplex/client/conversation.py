@@ -63,6 +63,15 @@ class Conversation:
         """The client ends the user's turn itself: note what its speech was."""
         self._open_turn("")
 
+    def hush(self, now: float) -> list[Message]:
+        """The listener has heard enough: stop what is being made and what is being played; returns what to send."""
+        messages: list[Message] = []
+        for turn in self.turns:
+            if turn.active:
+                turn.hushed_s = now
+                messages.append({"type": "response.cancel", "response_id": turn.response_id})
+        return messages + self._flush(now)
+
     def receive(self, event: Event, now: float) -> list[Message]:
         """Take one event that arrived at `now`, in seconds; returns what the client has to send because of it.
 
@@ -163,15 +172,18 @@ class Conversation:
         self._tails.pop(response.id, None)
 
     def _interrupt(self, now: float) -> list[Message]:
+        playing = self._playout.end_s > now
         for turn in self.turns:
-            if turn.active and turn.interrupted_s is None:
+            if turn.interrupted_s is None and (turn.active or (playing and turn is self.turns[-1])):
                 turn.interrupted_s = now
+        return self._flush(now)
+
+    def _flush(self, now: float) -> list[Message]:
         dropped = self._playout.flush(now)
         if dropped is None:
             return []
         for turn in self.turns:
             if turn.item_id == dropped.item_id:
-                turn.interrupted_s = now
                 turn.played_ms = dropped.played_ms
         return [
             {
@@ -191,6 +203,7 @@ class Conversation:
         turn.last_packet_s = now
         if turn.interrupted_s is not None:
             turn.stale_bytes += samples.nbytes
+        if turn.interrupted_s is not None or turn.hushed_s is not None:
             return
         heard_s = self._playout.put(turn.item_id, samples, now)
         if turn.first_audible_s is not None:

@@ -26,6 +26,7 @@ class Turn:
         first_audible_s: arrival of the packet that completes the first audible window of the answer.
         ear_s: when a listener hears that window: later, where silence was sent before it.
         interrupted_s: arrival of the ``speech_started`` that cut the answer off.
+        hushed_s: when the client itself stopped the answer: what is on its way then is neither played nor stale.
         last_packet_s: arrival of the last audio packet.
         audio_bytes: audio received, stale audio included.
         stale_bytes: audio received after `interrupted_s`.
@@ -48,6 +49,7 @@ class Turn:
     first_audible_s: float | None = None
     ear_s: float | None = None
     interrupted_s: float | None = None
+    hushed_s: float | None = None
     last_packet_s: float | None = None
     done_s: float | None = None
     audio_bytes: int = 0

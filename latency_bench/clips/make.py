@@ -22,7 +22,7 @@ WINDOW = RATE_HZ // 100
 SPEECH_DBFS = -22.0
 LEAD_MS = 20
 TAIL_MS = 40
-"""Kept before the first and after the last audible window: soft consonants live there. Under the 50 ms that are allowed."""
+"""Kept before the first and after the last audible window: soft consonants live there. No more than 50 ms of tail."""
 
 
 def make(folder: Path, *, recording: Path) -> list[Clip]:
@@ -147,6 +147,7 @@ def _join(pieces: list[Sound], silence: Sound) -> tuple[Sound, tuple[Pause, ...]
 
 
 def _gain(sound: Sound) -> np.float32:
+    """What brings the words to `SPEECH_DBFS`."""
     # Of the louder half of all 10 ms windows: pauses do not make the words louder.
     windows = np.square(sound[: len(sound) // 160 * 160]).reshape(-1, 160).mean(axis=1)
     loud = np.sort(windows)[len(windows) // 2 :].mean()
@@ -155,7 +156,8 @@ def _gain(sound: Sound) -> np.float32:
 
 def _level(sound: Sound) -> Sound:
     leveled = sound * _gain(sound)
-    return leveled / max(np.float32(1.0), np.abs(leveled).max() / np.float32(0.98))
+    peak = float(np.abs(leveled).max())
+    return leveled / np.float32(max(1.0, peak / 0.98))
 
 
 def _trim(sound: Sound) -> Sound:
@@ -179,7 +181,8 @@ def pink_noise(length: int, level_dbfs: float, seed: int) -> Sound:
     spectrum = np.fft.rfft(np.random.default_rng(seed).standard_normal(length))
     spectrum /= np.sqrt(np.maximum(np.arange(len(spectrum)), 50 * length / RATE_HZ))  # flat below 50 Hz
     noise = np.fft.irfft(spectrum, length)
-    return (noise * 10 ** (level_dbfs / 20) / np.sqrt(np.mean(noise**2))).astype(np.float32)
+    gain = 10 ** (level_dbfs / 20) / float(np.sqrt(np.mean(noise**2)))
+    return (noise * gain).astype(np.float32)
 
 
 def _save(folder: Path, clip: Clip, sound: Sound) -> Clip:

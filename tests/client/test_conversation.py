@@ -268,3 +268,23 @@ def test_the_ear_hears_the_window_where_it_lies_in_its_packet() -> None:
     scene.audio(silent(0.055))  # leaves half a window behind
     scene.audio(np.concatenate([silent(0.015), loud(0.05)]))
     assert scene.conversation.turns[0].voice_to_ear_ms == pytest.approx(70)
+
+
+def test_a_listener_who_has_heard_enough_stops_the_answer_and_what_is_on_its_way_is_not_stale() -> None:
+    scene = Scene()
+    scene.speak(0.5)
+    scene.end_turn()
+    scene.answer()
+    scene.audio(loud(0.5))
+    scene.wait(0.1)
+    messages = scene.conversation.hush(scene.now)
+    assert [(message["type"], message.get("audio_end_ms")) for message in messages] == [
+        ("response.cancel", None),
+        ("conversation.item.truncate", 100),
+    ]
+    scene.audio(loud(0.1))
+    scene.done(status="cancelled", reason="client_cancelled")
+    turn = scene.conversation.turns[0]
+    assert (turn.stale_bytes, turn.interrupted_s, turn.played_ms) == (0, None, 100)
+    assert scene.playout.end_s == pytest.approx(scene.now)
+    assert scene.conversation.hush(scene.now) == []
