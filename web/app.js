@@ -13,7 +13,8 @@ const SPOKEN_FIGURES_MS = 1000; // between two changes of what the meters tell a
 const at = (id) => document.getElementById(id);
 const transcript = new Transcript(at("lines"));
 const shown = { mine: 0, theirs: 0 };
-let turn = null; // {responseId, data}
+let turn = null; // {responseId, data}: the newest that the server has told of
+let heard = null; // the session's `lastHeard` that is drawn
 let drawing = false;
 let nextFiguresMs = 0;
 
@@ -72,10 +73,14 @@ async function answered(responseId) {
 }
 
 function drawTurn() {
-  const heard = talk.session.lastHeard;
-  const voiceMs = heard && heard.responseId === (turn?.responseId ?? heard.responseId) ? heard.voiceMs : null;
+  if (heard !== talk.session.lastHeard) {
+    heard = talk.session.lastHeard;
+    if (heard?.responseId !== turn?.responseId) turn = null; // a newer answer; the server will tell of it at its end
+  }
+  const voiceMs = heard && (!turn || turn.responseId === heard.responseId) ? heard.voiceMs : null;
   at("turn").hidden = !turn?.data && voiceMs === null;
-  write("voice-ms", voiceMs === null ? "–" : String(voiceMs));
+  at("voice").hidden = voiceMs === null;
+  write("voice-ms", String(voiceMs ?? ""));
   const state = JSON.stringify([turn, voiceMs]);
   if (at("rows").dataset.drawn === state) return;
   at("rows").dataset.drawn = state;
@@ -137,5 +142,6 @@ document.addEventListener("keydown", (event) => {
   toggle();
 });
 
+at("turn").open = matchMedia("(min-width: 52rem)").matches; // a phone needs its place for words
 render();
 requestAnimationFrame(animate);

@@ -43,17 +43,17 @@ export class Conversation {
    */
   place(id, { role = "assistant", after, text, done }) {
     let item = this.#byId.get(id);
-    if (!item) {
+    const isNew = !item;
+    if (isNew) {
       item = { ...NEW, id, role, after, spans: [] };
       this.#byId.set(id, item);
       this.items.push(item);
     }
-    if (after) item.after = after;
     if (text && !item.text) item.text = text;
     if (done) item.done = true;
-    if (after) this.#moveAfter(item, after);
-    // One that came before the item it follows was known goes behind it now.
-    for (const other of this.items.filter((other) => other.after === id)) this.#moveAfter(other, id);
+    if (after && (isNew || item.after !== after)) this.#moveAfter(item, after);
+    if (after) item.after = after;
+    this.#fetchFollowers(item);
     return item;
   }
 
@@ -114,10 +114,18 @@ export class Conversation {
   #moveAfter(item, after) {
     const anchor = this.#byId.get(after);
     if (!anchor || anchor === item) return;
-    const from = this.items.indexOf(item);
-    if (this.items[from - 1] === anchor) return;
-    this.items.splice(from, 1);
+    this.items.splice(this.items.indexOf(item), 1);
     this.items.splice(this.items.indexOf(anchor) + 1, 0, item);
+  }
+
+  /** What came before the item that it follows had its place goes behind it now, and so on down the chain. */
+  #fetchFollowers(item, fetched = new Set([item])) {
+    const before = this.items.slice(0, this.items.indexOf(item));
+    for (const other of before.filter((other) => other.after === item.id && !fetched.has(other))) {
+      fetched.add(other); // a circle, which only a broken server makes, ends here
+      this.#moveAfter(other, item.id);
+      this.#fetchFollowers(other, fetched);
+    }
   }
 }
 

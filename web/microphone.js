@@ -25,7 +25,7 @@ export class MicrophoneError extends Error {
 
 /** Whether this page may ask for a microphone at all: browsers allow it over HTTPS and on localhost only. */
 export function microphoneAllowed() {
-  return isSecureContext && Boolean(navigator.mediaDevices?.getUserMedia) && "AudioWorkletNode" in globalThis;
+  return isSecureContext && Boolean(navigator.mediaDevices?.getUserMedia);
 }
 
 export class Microphone {

@@ -212,7 +212,13 @@ export class Session {
   }
 
   #sounded(event) {
-    const samples = decodePcm(event.delta);
+    let samples;
+    try {
+      samples = decodePcm(event.delta);
+    } catch {
+      this.notice = "The server sent audio that cannot be decoded.";
+      return;
+    }
     const ms = (1000 * samples.length) / RATE_HZ;
     const key = this.#player && this.#answers.receive(event, samples.length);
     if (!key) return;

@@ -127,7 +127,7 @@ export class Talk {
   }
 
   async #openPlayer() {
-    if (!("AudioWorkletNode" in globalThis)) return; // over plain HTTP there is none: answers come in writing
+    if (!isSecureContext) return; // over plain HTTP browsers have no audio worklets: answers come in writing
     if (this.#player) return this.#player.wake();
     this.#player = await Player.open();
     this.#player.onLevel = (level) => (this.levels.theirs = level);

@@ -244,7 +244,7 @@ test("a full server: its own words, and another try", async (t) => {
 
 test("a handshake refused without a word is found out over HTTP", async (t) => {
   await stub("mode", { meet: "reject" });
-  const page = await fresh(t, browser, { allowed: [/403/] });
+  const page = await fresh(t, browser, { allowed: [/40[13]/] });
   await page.click("#orb");
   await inPhase(page, "full");
   await stub("mode", { meet: "key" });

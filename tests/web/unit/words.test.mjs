@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { kindOf } from "../../../web/link.js";
+import { PHASES, phaseOf } from "../../../web/phase.js";
+import { layout } from "../../../web/waterfall.js";
+
+const CALM = { mic: "on", link: "ready", again: false, refusal: "", hearing: false, answering: false, playing: false };
+
+test("the phase follows from the facts", () => {
+  const cases = [
+    ["listening", {}],
+    ["hearing", { hearing: true, playing: true }],
+    ["speaking", { playing: true, answering: true }],
+    ["thinking", { answering: true }],
+    ["starting", { link: "starting" }],
+    ["reconnecting", { link: "waiting" }],
+    ["reconnecting", { link: "starting", again: true }],
+    ["full", { link: "refused", refusal: "full" }],
+    ["refused", { link: "refused", refusal: "other" }],
+    ["denied", { mic: "denied", link: "closed" }],
+    ["thinking", { mic: "denied", answering: true }],
+    ["asking", { mic: "asking", link: "closed" }],
+    ["idle", { mic: "off" }],
+    ["idle", { mic: "off", link: "closed", hearing: true }],
+  ];
+  for (const [wanted, facts] of cases) assert.equal(phaseOf({ ...CALM, ...facts }), wanted, JSON.stringify(facts));
+});
+
+test("every phase says something, in words of its own", () => {
+  const titles = Object.values(PHASES).map(({ title, hint, tone, button }) => {
+    assert.ok(title && hint && tone && ["start", "stop", "retry"].includes(button));
+    return title;
+  });
+  assert.equal(new Set(titles).size, titles.length);
+});
+
+test("a refusal's kind is told from its words", () => {
+  assert.equal(kindOf("session_limit server_error All 4 sessions are in use."), "full");
+  assert.equal(kindOf("undefined undefined The server is full."), "full");
+  assert.equal(kindOf("invalid_api_key invalid_request_error Wrong key."), "key");
+  assert.equal(kindOf("model_not_found invalid_request_error There is no such model."), "other");
+});
+
+test("a waterfall bears what is missing", () => {
+  assert.deepEqual(layout({}, null).rows, []);
+  const { fromMs, toMs, rows } = layout(
+    {
+      stages: [
+        { name: "late", submitted_ms: -5000, first_input_ms: null, first_output_ms: 300, finished_ms: 9000 },
+        { name: "early", submitted_ms: 0, first_input_ms: 10, first_output_ms: 20, finished_ms: null },
+        { name: "never", submitted_ms: null, first_input_ms: null, first_output_ms: null, finished_ms: null },
+      ],
+      marks: [{ name: "mark", ms: 0 }, { name: "none", ms: null }],
+    },
+    350,
+  );
+  assert.deepEqual(rows.map(({ name }) => name), ["mark", "early", "late", "heard here"]);
+  assert.ok(fromMs === -400 && toMs > 350 && toMs < 600, `${fromMs} to ${toMs}`);
+});
