@@ -55,8 +55,8 @@ class Playout:
         return start_s
 
     def flush(self, now: float) -> Dropped | None:
-        """Stop at once; None where nothing was left to play."""
-        if self.end_s <= now:
+        """Stop at once; None where not even one sample was left to play."""
+        if self.end_s - now < 1.0 / self._rate_hz:
             return None
         item_id = next(s.item_id for s in self._stretches if s.start_s + len(s.samples) / self._rate_hz > now)
         for stretch in self._stretches:
