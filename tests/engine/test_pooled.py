@@ -14,11 +14,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from duplex.connector.base import Handle
 from duplex.connector.memory import MemoryConnector
-from duplex.connector.payload import Kind, Payload, Text
+from duplex.connector.payload import Kind, Mark, MarkKind, Payload, Text
 from duplex.engine.base import StageEvent, StageFailed, StageFinished, StageOutput, StageRequest
 from duplex.engine.pool import Job, WorkerPool
 from duplex.engine.pooled import PooledEngine
-from duplex.engine.worker import Emit, Usage
+from duplex.engine.worker import Emit, Usage, Waiting
 from duplex.errors import PoolFull, StageError, StaleFence, StateError
 from duplex.session.fence import Fence
 
@@ -107,7 +107,9 @@ class Bench:
         max_inbox: int = 4,
         capacity: int = 1000,
         connector: MemoryConnector | None = None,
+        worker: type[ScriptedWorker] = ScriptedWorker,
     ) -> None:
+        self.worker = worker
         self.pool = HandPool(capacity)
         self.connector = MemoryConnector(budget_bytes=1 << 20) if connector is None else connector
         self.said: list[StageEvent] = []
@@ -126,7 +128,7 @@ class Bench:
         asyncio.run(self.engine.start(self.said.append))
 
     def make(self, request: StageRequest) -> ScriptedWorker:
-        worker = ScriptedWorker(request, hook=lambda: self.hook() if self.hook else None)
+        worker = self.worker(request, hook=lambda: self.hook() if self.hook else None)
         self.workers.append(worker)
         return worker
 
@@ -291,6 +293,58 @@ def test_an_abort_between_the_put_and_the_word_about_it_takes_the_output_back() 
     assert bench.workers[0].refused
     assert bench.said == []
     assert len(racing) == 0
+
+
+class Dreamer(ScriptedWorker):
+    """Uses its free time, and asks what waits."""
+
+    def idle(self, emit: Emit, waiting: Waiting) -> None:
+        self._enter()
+        if self.hook is not None:
+            self.hook()
+        answers = [kind.value for kind in (Kind.MARK, Kind.TEXT) if waiting(kind)]
+        self.refused = not emit(Text(text=" ".join(["idle", *answers]), start=0))
+        self.entered = False
+
+
+def test_a_speculative_worker_gets_time_only_where_no_input_waits() -> None:
+    bench = Bench(worker=Dreamer)
+    bench.submit(fence(1))
+    bench.update(fence(1), "echo a")
+    bench.update(fence(1), "echo b")
+    bench.pool.run_all()
+    bench.update(fence(1), "echo c", final=True)
+    bench.pool.run_all()
+    assert bench.texts(fence(1)) == ["echo a", "echo b", "idle", "echo c", "end"]
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "told"),
+    [("text", ["idle text"]), ("mark", ["idle mark"]), ("final", ["idle mark text"]), ("abort", [])],
+)
+def test_a_speculative_worker_is_told_what_came_meanwhile(meanwhile: str, told: list[str]) -> None:
+    bench = Bench(worker=Dreamer)
+
+    def hook() -> None:
+        bench.hook = None
+        if meanwhile == "text":
+            bench.update(fence(1), "echo late")
+        elif meanwhile == "mark":
+            mark = bench.connector.put(fence(1), Mark(mark=MarkKind.PAUSE, start=0, end=1))
+            bench.engine.update(fence(1), mark, final=False)
+        elif meanwhile == "final":
+            bench.engine.update(fence(1), None, final=True)
+        else:
+            bench.engine.abort(fence(1))
+
+    bench.hook = hook
+    bench.submit(fence(1))
+    bench.update(fence(1), "echo")
+    bench.pool.run()
+    announced = len(bench.said_for(fence(1)))
+    assert [text for text in bench.texts(fence(1)) if text.startswith("idle")] == told
+    assert announced == 1 + len(told)
+    assert bench.workers[0].cancelled == (meanwhile == "abort")
 
 
 def test_an_idle_request_is_closed_by_a_job_of_its_own_when_aborted() -> None:

@@ -156,7 +156,8 @@ class HearWorker:
         if span is None:
             heard: Heard | None = NOTHING
         else:
-            draft = self._latest.heard.tokens if self._latest.end > self._settled_to else ()
+            # Not the last token: it is where the audio broke off.
+            draft = self._latest.heard.tokens[:-1] if self._latest.end > self._settled_to else ()
             heard = self._recognizer.hear(samples[slice(*span)], draft=draft, stop=stop)
         if heard is None:
             return None
