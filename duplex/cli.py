@@ -6,6 +6,7 @@ Each command imports what it runs only when it runs, so that `duplex models` wor
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -88,10 +89,15 @@ def _models(arguments: argparse.Namespace) -> int:
 
     settings = config.from_arguments(arguments)
     store = ModelStore(settings.models_path, owned=settings.models_dir is None)
-    match arguments.action:
-        case "list":
-            return command.show(store)
-        case "fetch":
-            return command.fetch(store, keys=arguments.keys, test=arguments.test)
-        case _:
-            return command.verify(store)
+    try:
+        match arguments.action:
+            case "list":
+                return command.show(store)
+            case "fetch":
+                return command.fetch(store, keys=arguments.keys, test=arguments.test)
+            case _:
+                return command.verify(store)
+    except BrokenPipeError:
+        # Whoever read the output has left. Python would complain about the rest of it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1

