@@ -247,8 +247,12 @@ class Session:
                 return self._signalled(report, now)
             case Spoke(fence=fence, handle=handle):
                 return self.answering.spoke(fence, handle, now)
+            case Completed(fence=fence) if fence == self.listening.fence:
+                return self._close("failed")
             case Completed(fence=fence) if fence in self._recognising:
                 return self._unrecognised(fence, "Recognition ended without a transcript.")
+            case Completed(fence=fence) if self.listening.hears(fence):
+                return self._lost("recognition ended before the turn did")
             case Completed():
                 return self.answering.completed(report, now)
             case Failed():
@@ -312,14 +316,16 @@ class Session:
             return self._close("failed")
         if report.fence in self._recognising:
             return self._unrecognised(report.fence, str(report.error))
-        utterance = self.listening.utterance
-        if utterance is not None and utterance.fence == report.fence:
-            message = f"What was being said is lost; please say it again ({report.error})."
-            error = ClientError(message, code="transcription_failed", kind="server_error")
-            return [*self.listening.clear(), Tell(notice=Refused(error=error))]
+        if self.listening.hears(report.fence):
+            return self._lost(str(report.error))
         if self.answering.active_id is not None and report.fence == self.answering.fence:
             return self.answering.interrupt(now, "failed", error=str(report.error))
         return []
+
+    def _lost(self, why: str) -> list[Effect]:
+        message = f"What was being said is lost, please say it again: {why}."
+        error = ClientError(message, code="transcription_failed", kind="server_error")
+        return [*self.listening.clear(), Tell(notice=Refused(error=error))]
 
     def _unrecognised(self, fence: Fence, message: str) -> list[Effect]:
         item_id = self._recognising.pop(fence).utterance.item_id

@@ -82,6 +82,10 @@ class Listening:
         """Samples that were received and not yet listened to."""
         return self.position - self._listened if self._detector is not None else 0
 
+    def hears(self, fence: Fence) -> bool:
+        """Whether `fence` is that of the audio under way."""
+        return self.utterance is not None and self.utterance.fence == fence
+
     def ms(self, position: int) -> int:
         """A position in milliseconds."""
         return position * 1000 // self._limits.input_hz
@@ -100,6 +104,7 @@ class Listening:
         if self._wanted != self._detection:
             self._detection = self._wanted
             self._detector = self._made(self._wanted)
+            self._listened = self.position  # Without a detector nothing was listened to, and nothing will be now.
 
     def append(self, event: AppendAudio) -> list[Effect]:
         """The microphone goes on."""
@@ -130,7 +135,7 @@ class Listening:
     def hear(self, report: Speech | EndOfTurn) -> list[Signal]:
         """Take what a listening stage said; returns the signals that are to be acted on, in order."""
         if isinstance(report, Speech):
-            self._listened = report.start + report.window * len(report.probabilities)
+            self._listened = max(self._listened, report.start + report.window * len(report.probabilities))
         if self._detector is None:
             return []
         return self._detector.hear(report) if isinstance(report, Speech) else self._detector.answer(report)
