@@ -144,8 +144,10 @@ class Driver:
             self.complete(fence)
 
     def write(self, fence: Fence, text: str) -> None:
+        """Words of a stage; those of one that has no prompt yet, or whose turn is over, must leave no trace."""
         start = len(self.texts.get(fence, ""))
-        self.texts[fence] = self.texts.get(fence, "") + text
+        if fence in self.prompts and fence in self.live:
+            self.texts[fence] = self.texts.get(fence, "") + text
         self.do(Signalled(fence=fence, payload=Text(text=text, start=start)))
 
     def make_audio(self, fence: Fence, samples: int, text_end: int | None = None) -> Handle:
