@@ -75,7 +75,9 @@ class Turn:
         """Of each transcript: beeps heard, end, final."""
         found = [each for each in self.said.payloads if isinstance(each, Transcript)]
         assert len(found) == len(self.said.payloads)
-        return [(each.text.split().count("beep"), each.end, each.final) for each in found]
+        counts = [each.text.count("beep") for each in found]
+        assert [each.text for each in found] == [" ".join(["beep"] * count) for count in counts]
+        return [(count, each.end, each.final) for count, each in zip(counts, found, strict=True)]
 
 
 def test_an_end_after_its_pause_decodes_nothing_again() -> None:
@@ -124,6 +126,14 @@ def test_only_the_marked_stretch_is_heard() -> None:
     assert turn.transcripts == [(2, 2 * RATE_HZ, True)]
 
 
+def test_a_little_after_the_mark_still_belongs_to_the_last_word() -> None:
+    turn = Turn()
+    turn.feed(beeps(2))
+    end = round(0.75 * RATE_HZ)
+    turn.mark(MarkKind.END, end)
+    assert turn.transcripts == [(2, end, True)]
+
+
 def test_a_commit_without_marks_hears_everything_and_trims_silence() -> None:
     turn = Turn()
     turn.feed(np.concatenate((silence(3.0), beeps(2), silence(4.0))))
@@ -165,6 +175,7 @@ def test_a_long_turn_loses_no_word_and_stays_bounded(chunk: int, idle: bool) -> 
     assert len(turn.recognizer.lengths) == decoded + 1
     if not idle:
         assert decoded <= 5
+        assert not any(turn.recognizer.drafts), "the words of one segment are no draft of the next"
 
 
 def test_a_pause_before_a_settled_segment_is_not_taken_for_the_end() -> None:

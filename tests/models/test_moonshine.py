@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -84,6 +86,26 @@ def test_a_wrong_draft_does_no_harm(recognizer: Moonshine, model_path: ModelPath
     assert nonsense is not None
     assert longer is not None
     assert word_error_rate([BECKETT, BECKETT], [nonsense.text, longer.text]) <= 0.1
+
+
+@pytest.mark.models
+def test_what_a_draft_got_wrong_is_taken_out_of_the_cache(
+    recognizer: Moonshine, model_path: ModelPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audio = human(model_path)[: 4 * RATE_HZ]
+    plain = recognizer.hear(audio)
+    assert plain is not None
+    lengths: list[int] = []
+    run = recognizer._decoder.run
+
+    def spy(feeds: dict[str, Any], outputs: Any = None) -> Any:
+        lengths.append(feeds["past_key_values.0.decoder.key"].shape[2])
+        return run(feeds, outputs)
+
+    monkeypatch.setattr(recognizer._decoder, "run", spy)
+    heard = recognizer.hear(audio, draft=(*plain.tokens[:3], 3000, 4000))
+    assert heard is not None
+    assert lengths == [0, *range(4, len(heard.tokens) + 1)]
 
 
 @pytest.mark.models

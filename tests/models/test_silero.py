@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 from numpy.typing import NDArray
 
@@ -45,6 +46,19 @@ def test_probabilities_do_not_depend_on_the_size_of_chunks(vad: SileroVad, model
     assert len(found) == len(audio) // WINDOW
     assert found == pytest.approx(expected, abs=1e-6)
     assert stream.pending == len(audio) % WINDOW
+
+
+def test_carries_state_and_context_as_the_model_wants_them(vad: SileroVad, model_path: ModelPath) -> None:
+    """Against the model's own recipe, written out: 64 samples of context before each 512, the state handed on."""
+    session = ort.InferenceSession(str(model_path("silero/vad.onnx")), providers=["CPUExecutionProvider"])
+    audio = human(model_path)[: 3 * RATE_HZ]
+    padded = np.concatenate((np.zeros(64), audio / 32768)).astype(np.float32)
+    state, expected = np.zeros((2, 1, 128), dtype=np.float32), []
+    for start in range(0, len(audio) - WINDOW + 1, WINDOW):
+        frame = padded[None, start : start + 64 + WINDOW]
+        probability, state = session.run(None, {"input": frame, "state": state, "sr": np.array(RATE_HZ)})
+        expected.append(probability[0, 0])
+    assert vad.stream().feed(audio) == pytest.approx(expected, abs=1e-5)
 
 
 def test_sessions_do_not_mix(vad: SileroVad, model_path: ModelPath) -> None:

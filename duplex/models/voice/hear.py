@@ -145,7 +145,6 @@ class HearWorker:
         if decoded.heard.text:
             self._settled.append(decoded.heard.text)
         self._settled_to = cut
-        self._paused = None
         self._tape.forget_before(cut)
 
     def _decode(self, start: int, end: int, stop: Callable[[], bool]) -> _Decoded | None:

@@ -54,7 +54,7 @@ class AudioTape:
     def _add(self, samples: Samples) -> None:
         if self._high + len(samples) > len(self._buffer):
             keep = min(self._high - self._low, self._capacity - len(samples))
-            self._buffer[:keep] = self._buffer[self._high - keep : self._high].copy()
+            self._buffer[:keep] = self._buffer[self._high - keep : self._high]
             self._low, self._high = 0, keep
         self._buffer[self._high : self._high + len(samples)] = samples
         self._high += len(samples)
