@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp
 from uvicorn import Config
+from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
@@ -13,10 +14,14 @@ ABORT = "duplex.abort"
 """Name of the scope extension that holds a function: drop the connection at once, whatever is still unsent."""
 
 
-class AbortableWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket connection, which the application can also drop.
+class SessionWebSocket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket connection, with two additions.
 
-    ASGI has no word for that: `websocket.close` waits behind what is unsent, for ever where the client does not read.
+    The application can drop it. ASGI has no word for that: `websocket.close` waits behind what is unsent, for ever
+    where the client does not read.
+
+    A handshake that was answered with an HTTP response counts as complete. uvicorn 0.54.0 forgets to note it, and then
+    logs each refusal as a fault of the application.
     """
 
     def handle_connect(self, event: Request) -> None:
@@ -24,6 +29,12 @@ class AbortableWebSocket(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.response.status_code == 101:
             self.scope["extensions"][ABORT] = {"abort": self.transport.abort}
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Take a message of the application."""
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True
 
 
 def uvicorn_config(*, app: ASGIApp, settings: HttpSettings, shutdown_s: float, port: int, host: str) -> Config:
@@ -41,7 +52,7 @@ def uvicorn_config(*, app: ASGIApp, settings: HttpSettings, shutdown_s: float, p
         port=port,
         loop="uvloop",
         http="h11",
-        ws=AbortableWebSocket,
+        ws=SessionWebSocket,
         ws_max_size=settings.max_message_bytes,
         ws_per_message_deflate=False,
         ws_ping_interval=20.0,

@@ -93,11 +93,17 @@ class TranscriptionCompleted(
     content_index: int = 0
 
 
+class TranscriptionError(Struct, frozen=True, kw_only=True):
+    message: str
+    type: str = "server_error"
+    code: str = "transcription_failed"
+
+
 class TranscriptionFailed(
     ServerEvent, frozen=True, kw_only=True, tag="conversation.item.input_audio_transcription.failed"
 ):
     item_id: str
-    error: ErrorDetails
+    error: TranscriptionError
     content_index: int = 0
 
 

@@ -144,7 +144,7 @@ class Outgoing:
     def _transcription(self, told: notices.Transcribed | notices.TranscriptionFailed) -> Iterator[ServerEvent]:
         item_id = told.item_id
         if isinstance(told, notices.TranscriptionFailed):
-            error = server.ErrorDetails(message=told.message, type="server_error", code="transcription_failed")
+            error = server.TranscriptionError(message=told.message)
             yield server.TranscriptionFailed(event_id=next(self._ids), item_id=item_id, error=error)
             return
         if told.text:

@@ -1,0 +1,402 @@
+"""Sessions over real sockets: refusals, mistakes, floods, slow readers, and every way of going away."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import socket
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+import uvicorn
+import websockets
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.asyncio.client import ClientConnection, connect
+
+from duplex.session import events, notices
+from duplex.session.events import ClientEvent
+from duplex.session.fence import MAIN, Fence
+from duplex.session.notices import ResponseInfo
+from duplex.session.port import Audio
+from duplex.transport.connection import MAX_REFUSED
+from duplex.transport.serve import uvicorn_config
+from tests.transport import fakes
+from tests.transport.fakes import Host, Info, Port, Settings, app, running
+from tests.transport.schema import checked_text
+
+pytestmark = pytest.mark.anyio
+
+SECOND = np.zeros(24_000, np.int16)
+
+
+def url(at: str, query: str = "?model=duplex") -> str:
+    return f"ws://{at}/v1/realtime{query}"
+
+
+async def received(client: ClientConnection) -> dict[str, Any]:
+    async with asyncio.timeout(5):
+        return checked_text(await client.recv())
+
+
+async def greeted(client: ClientConnection) -> None:
+    assert [(await received(client))["type"] for _ in range(2)] == ["session.created", "conversation.created"]
+
+
+async def closed(client: ClientConnection) -> tuple[int, str]:
+    """The close frame that the server sends; whatever it sent before is passed over."""
+    async with asyncio.timeout(5):
+        try:
+            while True:
+                await client.recv()
+        except websockets.ConnectionClosed as over:
+            return (over.rcvd.code, over.rcvd.reason) if over.rcvd is not None else (1006, "")
+
+
+def append(pcm: np.ndarray | bytes) -> str:
+    return json.dumps({"type": "input_audio_buffer.append", "audio": base64.b64encode(bytes(pcm)).decode()})
+
+
+def speak(port: Port, *, chunks: int = 1, samples: int = 6000) -> None:
+    """An answer of so many chunks of audio begins."""
+    response = ResponseInfo(response_id="resp_1", modality="audio", status="in_progress")
+    item = notices.Item(item_id="item_1", role="assistant", status="in_progress", parts=())
+    fence = Fence(port.session_id, 1, MAIN, 1)
+    pcm = np.ones(samples, np.int16)
+    port.tell(
+        notices.ResponseCreated(response=response),
+        notices.ResponseItemAdded(response_id="resp_1", item=item, previous_item_id=None),
+        *[Audio(fence=fence, response_id="resp_1", item_id="item_1", pcm=pcm)] * chunks,
+    )
+
+
+# Before the upgrade ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status", "code"),
+    [
+        ("?model=duplex", {"Authorization": "Bearer wrong"}, 401, "invalid_api_key"),
+        (
+            "?model=duplex",
+            {"Authorization": "Bearer sesame", "Origin": "https://evil.example"},
+            403,
+            "origin_not_allowed",
+        ),
+        ("?model=gpt-9", {"Authorization": "Bearer sesame"}, 404, "model_not_found"),
+        ("?intent=transcription", {"Authorization": "Bearer sesame"}, 400, "unsupported"),
+        ("?call_id=c", {"Authorization": "Bearer sesame"}, 400, "unsupported"),
+    ],
+)
+async def test_refusals_are_http_and_say_why(
+    query: str, headers: dict[str, str], status: int, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = Host()
+    async with running(app(host, settings=Settings(api_key="sesame"))) as at:
+        with pytest.raises(websockets.InvalidStatus) as caught:
+            await connect(url(at, query), additional_headers=headers)
+        response = caught.value.response
+        assert response.status_code == status
+        assert json.loads(response.body)["error"]["code"] == code
+        assert "sesame" not in str(response.body)
+    assert host.ports == []
+    assert "sesame" not in caplog.text
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_full_server_says_when_to_come_back_and_a_place_comes_free() -> None:
+    host = Host(places=1)
+    async with running(app(host)) as at:
+        async with connect(url(at)) as first:
+            await greeted(first)
+            with pytest.raises(websockets.InvalidStatus) as caught:
+                await connect(url(at))
+            assert caught.value.response.status_code == 503
+            assert caught.value.response.headers["Retry-After"] == "7"
+            assert json.loads(caught.value.response.body)["error"]["code"] == "server_full"
+        await host.until(lambda: host.open_sessions == 0)
+        async with connect(url(at)) as second:
+            await greeted(second)
+
+
+async def test_a_server_that_is_still_starting_says_so() -> None:
+    async with running(app(info=Info(ready=False))) as at:
+        with pytest.raises(websockets.InvalidStatus) as caught:
+            await connect(url(at))
+        assert caught.value.response.status_code == 503
+        assert json.loads(caught.value.response.body)["error"]["code"] == "not_ready"
+
+
+async def test_another_path_is_refused_as_http() -> None:
+    async with running(app()) as at:
+        with pytest.raises(websockets.InvalidStatus) as caught:
+            await connect(f"ws://{at}/realtime")
+        assert caught.value.response.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        (None, None),
+        (["realtime"], "realtime"),
+        (["realtime", "openai-insecure-api-key.sesame", "openai-beta.realtime-v1"], "realtime"),
+    ],
+)
+async def test_a_browser_shows_its_key_as_a_subprotocol(offered: Any, chosen: str | None) -> None:
+    settings = Settings(api_key="sesame" if offered and len(offered) > 1 else None)
+    async with running(app(settings=settings)) as at, connect(url(at), subprotocols=offered) as client:
+        assert client.subprotocol == chosen
+        await greeted(client)
+
+
+async def test_uvicorn_itself_still_logs_refusals_as_faults(caplog: pytest.LogCaptureFixture) -> None:
+    """Once this fails, uvicorn has been mended, and `SessionWebSocket.send` can go."""
+
+    def stock(**how: Any) -> uvicorn.Config:
+        config = uvicorn_config(**how)
+        config.ws = WebSocketsSansIOProtocol
+        return config
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fakes, "uvicorn_config", stock)
+        async with running(app(Host(places=0))) as at:
+            with pytest.raises(websockets.InvalidStatus):
+                await connect(url(at))
+    assert "without completing handshake" in caplog.text
+
+
+# Mistakes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "event_id"),
+    [
+        ("not json", "invalid_json", None),
+        (b'{"type":"response.cancel"}', "invalid_json", None),
+        ('{"type":"no.such","event_id":"e1"}', "unknown_event", "e1"),
+        ('{"type":"input_audio_buffer.append","audio":"%%","event_id":"e2"}', "invalid_value", "e2"),
+        ('{"type":"input_audio_buffer.append","audio":"AAAA","event_id":"e3"}', "invalid_value", "e3"),
+        ('{"type":"session.update","session":{"type":"transcription"},"event_id":"e4"}', "unsupported", "e4"),
+    ],
+)
+async def test_a_mistake_is_answered_and_the_session_goes_on(
+    message: str | bytes, code: str, event_id: str | None
+) -> None:
+    host = Host()
+    async with running(app(host)) as at, connect(url(at)) as client:
+        await greeted(client)
+        await client.send(message)
+        error = (await received(client))["error"]
+        assert (error["code"], error["event_id"]) == (code, event_id)
+        assert host.ports[0].events == []
+        await client.send('{"type":"response.cancel"}')
+        await host.until(lambda: host.ports[0].events == [events.CancelResponse()])
+
+
+async def test_a_flood_of_mistakes_ends_the_connection() -> None:
+    host = Host()
+    async with running(app(host)) as at, connect(url(at)) as client:
+        for _ in range(MAX_REFUSED - 1):
+            await client.send("x")
+        await client.send('{"type":"response.cancel"}')
+        await host.until(lambda: bool(host.ports[0].events))
+        for _ in range(MAX_REFUSED):
+            await client.send("x")
+        code, reason = await closed(client)
+        assert code == 1008
+        assert str(MAX_REFUSED) in reason
+        await host.until(lambda: host.open_sessions == 0)
+
+
+async def test_a_huge_message_closes_the_connection_cleanly() -> None:
+    host = Host()
+    settings = Settings(max_message_bytes=100_000)
+    async with running(app(host, settings=settings), settings=settings) as at, connect(url(at)) as client:
+        await greeted(client)
+        await client.send(append(bytes(60_000)))
+        await host.until(lambda: host.ports[0].heard > 0)
+        await client.send(append(bytes(120_000)))
+        assert (await closed(client))[0] == 1009
+        await host.until(lambda: host.open_sessions == 0)
+
+
+async def test_text_that_is_no_utf8_closes_the_connection_cleanly() -> None:
+    host = Host()
+    async with running(app(host)) as at, connect(url(at)) as client:
+        await greeted(client)
+        await client.send(b"\xff\xfe", text=True)
+        assert (await closed(client))[0] == 1007
+        await host.until(lambda: host.open_sessions == 0)
+
+
+# Input ----------------------------------------------------------------------------------------
+
+
+async def test_one_giant_append_is_taken_slice_by_slice_and_in_order() -> None:
+    host = Host()
+    async with running(app(host)) as at, connect(url(at)) as client:
+        await greeted(client)
+        await client.send(append(np.zeros(24_000 * 60, np.int16)))
+        await client.send('{"type":"input_audio_buffer.commit"}')
+        await host.until(lambda: events.CommitAudio() in host.ports[0].events)
+        port = host.ports[0]
+        assert port.events[-1] == events.CommitAudio()
+        assert port.heard == 16_000 * 60
+        assert max(len(event.pcm) for event in port.events[:-1] if isinstance(event, events.AppendAudio)) <= 3200
+
+
+async def test_a_full_mailbox_makes_the_client_wait_and_drops_nothing() -> None:
+    host = Host(mailbox=3)
+    async with running(app(host)) as at, connect(url(at)) as client:
+        await greeted(client)
+        for _ in range(10):
+            await client.send(append(SECOND[:4800]))
+        port = host.ports[0]
+        await host.until(lambda: port.waiting == 1)
+        assert len(port.events) == 3
+        port.make_room(1000)
+        await client.send('{"type":"input_audio_buffer.commit"}')
+        await host.until(lambda: events.CommitAudio() in port.events)
+        assert port.heard == 32_000
+
+
+# Output ---------------------------------------------------------------------------------------
+
+
+async def test_the_writer_takes_from_the_session_only_what_the_socket_has_room_for() -> None:
+    """Whatever the client has not been sent is still in the session, where an interruption can take it out."""
+    host = Host()
+    async with running(app(host, settings=Settings(slow_reader_s=30))) as at, connect(url(at), max_queue=1) as client:
+        await greeted(client)
+        port = host.ports[0]
+        speak(port, chunks=2000)
+        await asyncio.sleep(0.3)
+        assert port._told.qsize() > 1000
+        client.transport.abort()
+        await host.until(lambda: host.open_sessions == 0)
+
+
+async def test_a_client_that_does_not_read_is_cut_off_and_its_place_comes_free() -> None:
+    host = Host()
+    settings = Settings(slow_reader_s=0.3)
+    async with running(app(host, settings=settings), settings=settings) as at:
+        raw = await deaf(at)
+        await host.until(lambda: bool(host.ports))
+        speak(host.ports[0], chunks=5000)
+        await host.until(lambda: host.open_sessions == 0)
+        raw.close()
+
+
+async def test_a_client_that_only_makes_mistakes_and_does_not_read_is_cut_off_too() -> None:
+    host = Host()
+    settings = Settings(slow_reader_s=0.3)
+    async with running(app(host, settings=settings), settings=settings) as at:
+        raw = await deaf(at)
+        await host.until(lambda: bool(host.ports))
+        speak(host.ports[0], chunks=5000)
+        frame = b"\x81\x81" + bytes(4) + b"x"
+        raw.setblocking(False)
+        await asyncio.get_running_loop().sock_sendall(raw, frame * 50)
+        await host.until(lambda: host.open_sessions == 0)
+        raw.close()
+
+
+async def deaf(at: str) -> socket.socket:
+    """A client that asks for a session and never reads."""
+    address, port = at.split(":")
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(raw, (address, int(port)))
+    lines = [
+        "GET /v1/realtime?model=duplex HTTP/1.1",
+        f"Host: {at}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+        "Sec-WebSocket-Version: 13",
+    ]
+    await loop.sock_sendall(raw, "\r\n".join([*lines, "", ""]).encode())
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("reason", "code"), [("client", 1000), ("idle", 1000), ("expired", 1000), ("shutdown", 1001), ("error", 1011)]
+)
+async def test_a_session_that_ends_says_why_and_closes(reason: str, code: int) -> None:
+    host = Host()
+    async with running(app(host)) as at, connect(url(at)) as client:
+        await greeted(client)
+        host.ports[0].close(reason, "It is over.")
+        if reason != "client":
+            assert (await received(client))["error"]["code"] == f"session_{reason}"
+        assert await closed(client) == (code, "It is over.")
+        await host.until(lambda: host.open_sessions == 0)
+
+
+# Going away -----------------------------------------------------------------------------------
+
+
+def reset(client: ClientConnection) -> None:
+    """Vanish: no close frame, and a reset instead of an end of the stream."""
+    raw = client.transport.get_extra_info("socket")
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.transport.abort()
+
+
+@pytest.mark.parametrize("how", ["close", "abort", "reset"])
+@pytest.mark.parametrize("when", ["greeting", "idle", "speaking", "waiting for room", "refused"])
+async def test_a_client_that_goes_away_leaves_nothing_behind(how: str, when: str) -> None:
+    def answer(port: Port, event: ClientEvent) -> None:
+        if isinstance(event, events.CreateResponse):
+            speak(port, chunks=400)
+
+    host = Host(answer, mailbox=2)
+    async with running(app(host)) as at:
+        # A client that has stopped reading, or is not read from, gets no answer to its close frame in time.
+        client = await connect(url(at), close_timeout=0.2)
+        if when != "greeting":
+            await greeted(client)
+        if when == "speaking":
+            await client.send('{"type":"response.create"}')
+            await received(client)
+        if when == "waiting for room":
+            for _ in range(5):
+                await client.send(append(SECOND[:4800]))
+            await host.until(lambda: host.ports[0].waiting == 1)
+            speak(host.ports[0], chunks=1)
+        if when == "refused":
+            await client.send("x" * 1000)
+        if how == "close":
+            await client.close()
+        elif how == "abort":
+            client.transport.abort()
+        else:
+            reset(client)
+        if when == "waiting for room":
+            host.ports[0].make_room(1000)
+        await host.until(lambda: host.open_sessions == 0)
+
+
+async def test_a_handshake_that_is_given_up_leaves_nothing_behind() -> None:
+    host = Host()
+    async with running(app(host)) as at:
+        for _ in range(20):
+            raw = await deaf(at)
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raw.close()
+        await asyncio.sleep(0.05)
+        await host.until(lambda: host.open_sessions == 0)
+
+
+async def test_the_server_stops_while_sessions_are_open() -> None:
+    host = Host()
+    async with running(app(host)) as at:
+        client = await connect(url(at))
+        await greeted(client)
+    assert (await closed(client))[0] == 1012
+    assert host.open_sessions == 0
