@@ -198,6 +198,7 @@ class LlamaServer:
         max_tokens: int,
         temperature: float,
         stop: Sequence[str],
+        loop_penalty: float = 0.0,
         on_text: Callable[[str], bool],
         interrupt: Interrupt,
     ) -> Completion:
@@ -213,6 +214,8 @@ class LlamaServer:
             max_tokens: at most this many are generated; fewer where the context ends.
             temperature: 0 is greedy.
             stop: strings that end the answer; they are not part of it.
+            loop_penalty: multiplier of the DRY penalty (llama.cpp's ``dry_multiplier``) on repeating what was said
+                already; 0 is off.
             on_text: takes one piece of whole characters.
             interrupt: made by `interrupt()`.
 
@@ -228,6 +231,7 @@ class LlamaServer:
             "n_predict": max_tokens,
             "temperature": temperature,
             "stop": list(stop),
+            "dry_multiplier": loop_penalty,
             "id_slot": slot,
             "cache_prompt": True,
             "stream": True,
