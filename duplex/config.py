@@ -95,7 +95,6 @@ class ComputeConfig:
     """How the machine is shared between the stages."""
 
     workers: int = setting(2, "threads that run the stages' models", least=1, most=256)
-    onnx_threads: int = setting(1, "threads of one onnxruntime call", least=1, most=256)
     llama_threads: int = setting(1, "threads of llama.cpp while it generates", least=1, most=256)
     llama_batch_threads: int = setting(2, "threads of llama.cpp while it reads a prompt", least=1, most=256)
     context_tokens: int = setting(2048, "context of the language model, per session", least=256, most=131072)

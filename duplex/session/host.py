@@ -27,6 +27,8 @@ class Host:
         settings: where a session starts.
         limits: the server's bounds.
         capacity: most sessions at one time.
+        turns: newest turns whose moments are kept.
+        mailbox_events: most client events of one session that may wait.
         clock: the event loop's.
         on_release: told the id of each session that is over and has given everything back.
     """
@@ -39,16 +41,19 @@ class Host:
         settings: SessionSettings,
         limits: SessionLimits,
         capacity: int,
+        turns: int,
+        mailbox_events: int,
         clock: Callable[[], float],
         on_release: Callable[[str], None],
     ) -> None:
         self.admission = Admission(capacity=capacity)
-        self.turns = TurnLog(capacity=256)
+        self.turns = TurnLog(capacity=turns)
         self.counters: Counter[str] = Counter()
         self._orchestrator = orchestrator
         self._connector = connector
         self._settings = settings
         self._limits = limits
+        self._mailbox_events = mailbox_events
         self._clock = clock
         self._on_release = on_release
         self._runners: dict[str, SessionRunner] = {}
@@ -93,6 +98,7 @@ class Host:
             connector=self._connector,
             turns=self.turns,
             counters=self.counters,
+            mailbox_events=self._mailbox_events,
             clock=self._clock,
         )
 

@@ -36,7 +36,6 @@ RING_S = 4.0
 LAG_S = 1.0
 """Input that may wait to be listened to before the client's events have to wait as well."""
 
-CLIENT_EVENTS = 64
 REPORTS = 4096
 OUTBOX = 2048
 
@@ -50,6 +49,7 @@ class SessionRunner:
         connector: carries its payloads.
         turns: where the moments of its turns are written.
         counters: counts what was dropped, by kind.
+        mailbox_events: most client events that may wait.
         clock: the event loop's.
     """
 
@@ -62,6 +62,7 @@ class SessionRunner:
         connector: Connector,
         turns: TurnLog,
         counters: Counter[str],
+        mailbox_events: int,
         clock: Callable[[], float],
     ) -> None:
         self._core = core
@@ -72,7 +73,7 @@ class SessionRunner:
         self._counters = counters
         self._clock = clock
         self._ring = AudioRing(capacity=round(RING_S * limits.input_hz))
-        self._mailbox = Mailbox(client_events=CLIENT_EVENTS, reports=REPORTS)
+        self._mailbox = Mailbox(client_events=mailbox_events, reports=REPORTS)
         self._outbox = Outbox(capacity=OUTBOX)
         self._live: set[Fence] = set()
 

@@ -1,0 +1,61 @@
+"""The stages of a spoken conversation, and what flows between them.
+
+    microphone -> listen ---- speech probabilities ----.
+            '---> endpoint -- is the turn complete? ---+--> session --> prompt --> think --> talk --> code2wav --> ear
+            '---> hear ------ the user's words --------'                 text'---> session
+
+`hear` does not feed `think` directly: what was heard becomes history first, and only the session knows the history
+that the prompt is made of. `think`, `talk` and `code2wav` are submitted together, before the words are known.
+"""
+
+from __future__ import annotations
+
+from duplex.connector.payload import Kind
+from duplex.orchestrator.graph import Edge, StageGraph, StageSpec
+
+VOICE = StageGraph(
+    name="voice",
+    stages=[
+        StageSpec(
+            name="listen",
+            lifetime="session",
+            accepts=frozenset({Kind.PCM}),
+            gives=frozenset({Kind.SPEECH}),
+            final_output=True,
+        ),
+        StageSpec(
+            name="endpoint",
+            lifetime="session",
+            accepts=frozenset({Kind.PCM, Kind.MARK}),
+            gives=frozenset({Kind.END_OF_TURN}),
+            final_output=True,
+        ),
+        StageSpec(
+            name="hear",
+            lifetime="turn",
+            accepts=frozenset({Kind.PCM, Kind.MARK}),
+            gives=frozenset({Kind.TRANSCRIPT}),
+            final_output=True,
+        ),
+        StageSpec(
+            name="think",
+            lifetime="turn",
+            accepts=frozenset({Kind.PROMPT}),
+            gives=frozenset({Kind.TEXT}),
+            final_output=True,
+        ),
+        StageSpec(name="talk", lifetime="turn", accepts=frozenset({Kind.TEXT}), gives=frozenset({Kind.SPECTRUM})),
+        StageSpec(
+            name="code2wav",
+            lifetime="turn",
+            accepts=frozenset({Kind.SPECTRUM}),
+            gives=frozenset({Kind.VOICED}),
+            final_output=True,
+        ),
+    ],
+    edges=[
+        Edge(source="think", target="talk", kind=Kind.TEXT),
+        Edge(source="talk", target="code2wav", kind=Kind.SPECTRUM),
+    ],
+)
+"""The default graph."""

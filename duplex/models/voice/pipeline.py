@@ -1,0 +1,132 @@
+"""The default voice: real models behind every stage of `VOICE`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from duplex.connector.base import Connector
+from duplex.engine.base import Engine
+from duplex.engine.pool import WorkerPool
+from duplex.engine.pooled import PooledEngine
+from duplex.engine.worker import WorkerFactory
+from duplex.models.smollm2.model import SmolLM2
+from duplex.models.voice.code2wav import Code2WavStage
+from duplex.models.voice.endpoint import EndpointStage
+from duplex.models.voice.hear import HearStage
+from duplex.models.voice.listen import ListenStage
+from duplex.models.voice.talk import TalkStage
+from duplex.models.voice.think import ThinkStage
+
+INSTRUCTIONS = "You are a friendly voice assistant. Answer in one or two short sentences."
+"""What a session is told where its client says nothing."""
+
+# Who goes first where the machine is busy: an interruption must be noticed before anything else, audio that a listener
+# waits for comes before audio that will be needed later, and so on to recognition.
+_PRIORITY = {"listen": 0, "code2wav": 1, "talk": 2, "endpoint": 2, "hear": 3}
+
+_INBOX = {"listen": 1024, "endpoint": 1024, "hear": 8192, "think": 16, "talk": 1024, "code2wav": 256}
+"""Chunks that may wait for one request; `hear` takes whole files that come faster than real time."""
+
+
+class VoicePipeline:
+    """Engines for every stage of `graph.VOICE`, sharing two pools of threads.
+
+    Args:
+        path: where a model file lies, by its key in the store.
+        connector: carries the payloads.
+        sessions: conversations at one time; each has a prefix cache of its own.
+        workers: threads that run the small models.
+        context_tokens: context of the language model, per conversation.
+        llama_threads, llama_batch_threads: threads that generate, and that read prompts.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Callable[[str], Path],
+        connector: Connector,
+        sessions: int,
+        workers: int,
+        context_tokens: int,
+        llama_threads: int,
+        llama_batch_threads: int,
+    ) -> None:
+        self._connector = connector
+        self._sessions = sessions
+        self._model: SmolLM2 | None = None
+        gguf = path("smollm2/q4_1.gguf")
+
+        def load_model() -> SmolLM2:
+            self._model = SmolLM2(
+                model=gguf,
+                sessions=sessions,
+                context_tokens=context_tokens,
+                threads=llama_threads,
+                batch_threads=llama_batch_threads,
+            )
+            self._model.warm(INSTRUCTIONS)
+            return self._model
+
+        listen = ListenStage(vad=path("silero/vad.onnx"))
+        endpoint = EndpointStage(detector=path("smart_turn/end_of_turn.onnx"))
+        hear = HearStage(
+            encoder=path("moonshine/encoder.ort"),
+            decoder=path("moonshine/decoder.ort"),
+            tokenizer=path("moonshine/tokenizer.json"),
+        )
+        think = ThinkStage(load_model=load_model)
+        talk = TalkStage(acoustic=path("hibari/acoustic.onnx"))
+        code2wav = Code2WavStage()
+        self._pool = WorkerPool(threads=workers, name="stages", capacity=4096, reserved=1)
+        # A thread that thinks sleeps in native code for as long as an answer takes.
+        self._thinking = WorkerPool(threads=sessions, name="think", capacity=4 * sessions)
+        self._pooled = {
+            "think": self._engine("think", think, think.load, pool=self._thinking, priority=0),
+            "listen": self._engine("listen", listen, listen.load),
+            "endpoint": self._engine("endpoint", endpoint, endpoint.load),
+            "hear": self._engine("hear", hear, hear.load),
+            "talk": self._engine("talk", talk, talk.load),
+            "code2wav": self._engine("code2wav", code2wav, code2wav.load),
+        }
+
+    @property
+    def engines(self) -> Mapping[str, Engine]:
+        """By stage."""
+        return self._pooled
+
+    def _engine(
+        self,
+        stage: str,
+        factory: WorkerFactory,
+        load: Callable[[], None] | None,
+        *,
+        pool: WorkerPool | None = None,
+        priority: int | None = None,
+    ) -> PooledEngine:
+        return PooledEngine(
+            stage=stage,
+            factory=factory,
+            connector=self._connector,
+            pool=pool or self._pool,
+            priority=_PRIORITY[stage] if priority is None else priority,
+            load=load,
+            max_requests=16 * self._sessions,
+            max_inbox=_INBOX[stage],
+        )
+
+    def active(self) -> dict[str, int]:
+        """Requests alive, by stage."""
+        return {stage: engine.active for stage, engine in self._pooled.items()}
+
+    def release(self, session_id: str) -> None:
+        """A conversation is over: its prefix cache may serve another."""
+        if self._model is not None:
+            self._model.release(session_id)
+
+    def close(self) -> None:
+        """Give back threads and models; the engines have been stopped before."""
+        self._thinking.close()
+        self._pool.close()
+        if self._model is not None:
+            self._model.close()

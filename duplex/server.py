@@ -1,0 +1,215 @@
+"""The composition root: builds everything, owns the one TaskGroup, shuts down in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+from types import FrameType
+
+import uvicorn
+import uvloop
+
+from duplex.config import ServerConfig
+from duplex.connector.memory import MemoryConnector
+from duplex.errors import ConfigError
+from duplex.metrics import Metrics, Reading
+from duplex.models.store import ModelStore
+from duplex.models.voice.graph import VOICE
+from duplex.models.voice.pipeline import INSTRUCTIONS, VoicePipeline
+from duplex.orchestrator.core import Orchestrator
+from duplex.orchestrator.runner import OrchestratorRunner
+from duplex.orchestrator.trace import TraceLog
+from duplex.session.host import Host
+from duplex.session.settings import SessionLimits, SessionSettings
+from duplex.transport.app import build_app
+from duplex.transport.info import Served
+from duplex.transport.serve import uvicorn_config
+from duplex.warmup import warm_turn
+from duplex.waterfall import Waterfall, waterfall
+
+log = logging.getLogger(__name__)
+
+REQUESTS_PER_SESSION = 8
+"""A session has two requests at work as a rule: it listens, and it recognises or answers."""
+
+TURNS_KEPT = 256
+REQUESTS_KEPT = 4 * TURNS_KEPT
+
+
+class Server:
+    """One server: engines, orchestrator, sessions, and what the transports ask of it (`transport.info.ServerInfo`).
+
+    Raises:
+        ConfigError, ModelStoreError: the configuration or the model files are not in order.
+    """
+
+    def __init__(self, config: ServerConfig) -> None:
+        loop = asyncio.get_running_loop()
+        limits, compute = config.limits, config.compute
+        store = ModelStore(config.models_path, owned=config.models_dir is None)
+        self.ready = False
+        self.served = Served()
+        self.connector = MemoryConnector(budget_bytes=compute.connector_budget_bytes)
+        self.pipeline = VoicePipeline(
+            path=store.path,
+            connector=self.connector,
+            sessions=limits.max_sessions,
+            workers=compute.workers,
+            context_tokens=compute.context_tokens,
+            llama_threads=compute.llama_threads,
+            llama_batch_threads=compute.llama_batch_threads,
+        )
+        self.orchestrator = OrchestratorRunner(
+            core=Orchestrator(VOICE, capacity=REQUESTS_PER_SESSION * limits.max_sessions),
+            engines=self.pipeline.engines,
+            connector=self.connector,
+            clock=loop.time,
+            trace=TraceLog(capacity=REQUESTS_KEPT),
+        )
+        self.limits = SessionLimits(
+            audio_ahead_s=limits.audio_ahead_s,
+            max_turn_s=limits.max_turn_s,
+            idle_s=limits.idle_s,
+            lifetime_s=limits.session_lifetime_s,
+        )
+        self.settings = SessionSettings(instructions=INSTRUCTIONS)
+        self.host = Host(
+            orchestrator=self.orchestrator,
+            connector=self.connector,
+            settings=self.settings,
+            limits=self.limits,
+            capacity=limits.max_sessions,
+            turns=TURNS_KEPT,
+            mailbox_events=limits.mailbox_events,
+            clock=loop.time,
+            on_release=self.pipeline.release,
+        )
+        self._metrics = Metrics(self._read)
+
+    async def start(self) -> None:
+        """Load every model, and run a warm turn. Raises StageError where something does not work."""
+        await self.orchestrator.start()
+        heard = await warm_turn(self.host, self.settings, self.limits)
+        log.info("the warm turn heard %d characters of itself", len(heard))
+        self.ready = True
+
+    async def stop(self) -> None:
+        """Give everything back: sessions first, then engines, then threads. The transports are closed by now."""
+        self.ready = False
+        self.host.close()
+        await self.orchestrator.stop()
+        self.pipeline.close()
+
+    @property
+    def sessions(self) -> int:
+        return len(self.host.admission)
+
+    def turn(self, response_id: str) -> Waterfall | None:
+        """The waterfall of one of the newest turns."""
+        record = self.host.turns.get(response_id)
+        return waterfall(record, self.orchestrator.trace) if record is not None else None
+
+    def metrics(self) -> str:
+        """The Prometheus page."""
+        return self._metrics.text()
+
+    def _read(self) -> Reading:
+        capacity = self.host.admission.capacity
+        return Reading(
+            gauges={
+                "ready": (float(self.ready), "1 when a warm turn has run."),
+                "sessions": (float(self.sessions), "Sessions open."),
+                "sessions_capacity": (float(capacity), "Most sessions at one time."),
+                "requests": (float(len(self.orchestrator.core)), "Requests alive in the orchestrator."),
+                "connector_bytes": (float(self.connector.nbytes), "Payload bytes between stages."),
+                "connector_payloads": (float(len(self.connector)), "Payloads between stages."),
+            },
+            events=dict(self.host.counters),
+            dropped=dict(self.orchestrator.core.dropped),
+            active=self.pipeline.active(),
+        )
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn without its own handling of signals: sessions must end before it does."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them alone."""
+        yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Never installed."""
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port") from error
+    listening.set_inheritable(True)
+    return listening
+
+
+async def _serve(config: ServerConfig) -> int:
+    listening = _listen(config.http.host, config.http.port)
+    with contextlib.closing(listening):
+        server = Server(config)
+        stopping = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopping.set)
+        app = build_app(host=server.host, info=server, settings=config.http, web=config.http.web_path)
+        host, port = listening.getsockname()[:2]
+        web = _Uvicorn(
+            uvicorn_config(
+                app=app, settings=config.http, shutdown_s=config.http.shutdown_s, port=port, host=config.http.host
+            )
+        )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                serving = tasks.create_task(web.serve(sockets=[listening]), name="http")
+                starting = tasks.create_task(server.start(), name="start")
+                stop = tasks.create_task(stopping.wait(), name="signals")
+                try:
+                    await asyncio.wait({starting, stop, serving}, return_when=asyncio.FIRST_COMPLETED)
+                    if starting.done() and starting.exception() is None:
+                        shown = f"[{host}]" if ":" in host else host
+                        print(f"ready: http://{shown}:{port}/", flush=True)
+                        await asyncio.wait({stop, serving}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    starting.cancel()
+                    stop.cancel()
+                    server.host.close()
+                    web.should_exit = True
+                    await asyncio.wait({serving})
+        finally:
+            await server.stop()
+    log.info("stopped")
+    return 0
+
+
+def serve(config: ServerConfig) -> int:
+    """Run until SIGINT or SIGTERM; returns the exit code. Raises DuplexError where the server cannot start."""
+    logging.basicConfig(level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        try:
+            return runner.run(_serve(config))
+        except BaseExceptionGroup as group:
+            raise _innermost(group) from group
+
+
+def _innermost(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one cause where there is only one, so that a person reads a sentence and not a tree."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
