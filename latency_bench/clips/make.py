@@ -14,7 +14,7 @@ from duplex.audio.pcm import AUDIBLE_DBFS, Samples, first_audible, last_audible,
 from duplex.audio.resample import resample
 from duplex.audio.wav import read_wav, write_wav
 from latency_bench.clips import MANIFEST, Clip, Pause
-from latency_bench.clips.script import CUTS, LINES, PAUSE, RECORDING_FILE, RECORDING_WHEEL, Cut, Line
+from latency_bench.clips.script import CUTS, LINES, PAUSE, RECORDING_FILE, RECORDING_WHEEL, ROOM_S, Cut, Line
 
 Sound = NDArray[np.float32]
 RATE_HZ = 16_000
@@ -78,9 +78,8 @@ def _speak(folder: Path, line: Line, seed: int, voice: Callable[..., Sound]) -> 
 
 def _cut(folder: Path, cut: Cut, recording: Sound) -> Clip:
     phrases = [recording[round(start * RATE_HZ) : round(end * RATE_HZ)] for start, end in cut.phrases_s]
-    # The room between two phrases is the recording's own, so that the cut does not go through digital silence.
-    between = round(cut.phrases_s[0][1] * RATE_HZ)
-    room = recording[between : between + RATE_HZ * cut.pause_ms // 1000]
+    # A pause is the recording's own room: digital silence between two phrases is heard as a hole.
+    room = recording[round(ROOM_S * RATE_HZ) :][: RATE_HZ * cut.pause_ms // 1000]
     # To the common level first: what counts as audible is a matter of level.
     joined, pauses = _join(phrases, room)
     gain = _gain(joined)

@@ -92,6 +92,8 @@ LINES = (
 
 RECORDING_WHEEL = "useful-moonshine-onnx==20251121"
 RECORDING_FILE = "moonshine_onnx/assets/beckett.wav"
+ROOM_S = 5.75
+"""From here on nobody speaks in the recording for more than half a second."""
 
 CUTS = (
     Cut(name="human_tried", text="Ever tried, ever failed.", phrases_s=((0.26, 1.26), (1.80, 2.66)), pause_ms=180),

@@ -90,10 +90,14 @@ class Double:
                     event = json.loads(message)
                     self.received.append(event)
                     if event["type"] == "session.update":
-                        self.detection = event["session"]["audio"]["input"]["turn_detection"]
+                        told = event["session"].get("audio", {}).get("input", {})
+                        self.detection = told.get("turn_detection", self.detection)
                         await say("session.updated", session=self._session())
                     elif event["type"] == "input_audio_buffer.commit":
                         await say("input_audio_buffer.committed", item_id="item_manual")
+                    elif event["type"] == "response.cancel" and answering is not None and not answering.done():
+                        answering.cancel()
+                        await self._cut(say, "client_cancelled")
                     elif event["type"] == "response.create":
                         answering = tasks.create_task(self._answer(say, "item_manual"))
                     if event["type"] != "input_audio_buffer.append":
@@ -154,11 +158,11 @@ class Double:
         await say("response.output_audio_transcript.done", response_id=response, transcript="Beep.")
         await say("response.done", response={"id": response, "status": "completed"})
 
-    async def _cut(self, say: Any) -> None:
+    async def _cut(self, say: Any, reason: str = "turn_detected") -> None:
         response = self._response
         for _ in range(self.script.stale_packets):
             await self._packet(say, response, tone(PACKET / RATE_HZ))
-        details = {"type": "cancelled", "reason": "turn_detected"}
+        details = {"type": "cancelled", "reason": reason}
         await say("response.done", response={"id": response, "status": "cancelled", "status_details": details})
 
     @staticmethod
