@@ -99,11 +99,21 @@ async def _speak(going: Call, clip: Clip, answer_s: float) -> Spoken:
         spoken.failure = f"{clip.file}: no turn was seen within {ANSWER_WITHIN_S:g} s"
         return spoken
     spoken.turn = turns()[-1]
-    ends = [turn.stopped_s if turn.stopped_s is not None else turn.committed_s for turn in turns()]
-    spoken.cut = len(turns()) > 1 or any(at_s is not None and end_s is not None and at_s < end_s for at_s in ends)
+    spoken.cut = was_cut(turns(), end_s)
     if spoken.cut:
         spoken.failure = f"{clip.file}: the turn was ended inside the sentence ({len(turns())} turns)"
     elif not spoken.turn.answered:
         errors = f" ({conversation.errors[-1]})" if conversation.errors else ""
         spoken.failure = f"{clip.file}: no answer was heard within {ANSWER_WITHIN_S:g} s{errors}"
     return spoken
+
+
+def was_cut(turns: Sequence[Turn], end_s: float | None) -> bool:
+    """Whether a clip's sentence was cut: a turn ended before its last audible sample was sent, or it made several.
+
+    Args:
+        turns: what the clip made.
+        end_s: when its last audible sample was handed to the socket.
+    """
+    ends = [turn.stopped_s if turn.stopped_s is not None else turn.committed_s for turn in turns]
+    return len(turns) > 1 or any(at_s is not None and end_s is not None and at_s < end_s for at_s in ends)

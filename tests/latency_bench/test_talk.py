@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from duplex.client.call import call
-from duplex.client.player import RATE_HZ
+from duplex.client.turn import Turn
 from latency_bench.__main__ import main
 from latency_bench.clips import load
 from latency_bench.wire.barge_in import Interruption, interrupt
 from latency_bench.wire.talk import Found, _run, add_arguments, rows
-from latency_bench.wire.turns import Spoken, speak
+from latency_bench.wire.turns import Spoken, speak, was_cut
 from tests.client.double import Double, Script, running, tone
 
 live = pytest.mark.live
@@ -134,6 +134,20 @@ def test_the_whole_command_over_the_wire(tmp_path: Path) -> None:
     assert written["holds"] is False
 
 
+@pytest.mark.parametrize(
+    ("turns", "cut"),
+    [
+        ([Turn(stopped_s=10.2)], False),
+        ([Turn(stopped_s=9.9)], True),
+        ([Turn(committed_s=9.9)], True),
+        ([Turn(stopped_s=10.2, committed_s=10.2), Turn(stopped_s=11.0)], True),
+        ([Turn()], False),
+    ],
+)
+def test_a_sentence_is_cut_by_an_early_end_or_by_a_second_turn(turns: list[Turn], cut: bool) -> None:
+    assert was_cut(turns, 10.0) is cut
+
+
 def test_figures_that_are_missing_fail_their_bars() -> None:
     judged = {row.figure: row.holds for row in rows(Found(), whole=True) if row.bar is not None}
     assert judged == dict.fromkeys(judged, False)
@@ -165,4 +179,3 @@ def test_a_server_that_is_not_there_fails_every_trial_and_is_shown(capsys: pytes
     assert "4 trials without a figure:" in out
     assert "no server at ws://127.0.0.1:9" in out
     assert out.strip().endswith("NOT all bars hold")
-    assert RATE_HZ == 24_000
