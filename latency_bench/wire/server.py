@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import signal
@@ -129,6 +130,10 @@ async def running(*, arguments: Sequence[str] = (), ready_s: float = 180.0) -> A
             raise group.exceptions[0] from None
         raise
     finally:
+        # Where it has ended by itself the news may still be on its way, and killing would take it from the loop.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await process.wait()
         if process.returncode is None:
             process.kill()
             await process.wait()
