@@ -31,13 +31,13 @@ def plot(path: Path, *, turns: Sequence[Spoken], interruptions: Sequence[Interru
     if timed:
         middle = median(ms for ms, _ in timed)
         ms, spoken = min(timed, key=lambda pair: abs(pair[0] - middle))
-        bars = rows(spoken.turn)[::-1]
-        left, right = -300.0, max(row.first_ms or row.end_ms for row in bars) + 100
+        left, right = -300.0, ms * 1.2 + 50.0
+        bars = [row for row in rows(spoken.turn)[::-1] if (row.first_ms or row.end_ms) <= right]
         for height, row in enumerate(bars):
             for start, end, colour in _spans(row):
                 waterfall.barh(height, max(end - start, 4), left=start, color=colour)
         waterfall.set_yticks(range(len(bars)), [row.name for row in bars])
-        waterfall.set_xlim(left, max(right, ms + 100))
+        waterfall.set_xlim(left, right)
         waterfall.axvline(0, color="black", linewidth=1)
         waterfall.axvline(ms, color="crimson", linewidth=1)
         waterfall.set_title(f"{spoken.clip}: {ms:.0f} ms voice to voice, the median turn; {title}")
