@@ -9,9 +9,7 @@ from duplex.errors import GraphError
 from duplex.orchestrator.graph import Edge, Lifetime, StageGraph, StageSpec
 
 
-def stage(
-    name: str, accepts: Kind, gives: Kind, *, final: bool = False, lifetime: Lifetime = "turn"
-) -> StageSpec:
+def stage(name: str, accepts: Kind, gives: Kind, *, final: bool = False, lifetime: Lifetime = "turn") -> StageSpec:
     return StageSpec(
         name=name,
         lifetime=lifetime,

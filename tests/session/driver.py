@@ -153,9 +153,7 @@ class Driver:
     def make_audio(self, fence: Fence, samples: int, text_end: int | None = None) -> Handle:
         self.keys += 1
         end = len(self.texts.get(fence, "")) if text_end is None else text_end
-        handle = Handle(
-            fence=fence, kind=Kind.VOICED, key=self.keys, nbytes=2 * samples, samples=samples, text_end=end
-        )
+        handle = Handle(fence=fence, kind=Kind.VOICED, key=self.keys, nbytes=2 * samples, samples=samples, text_end=end)
         self.do(Spoke(fence=fence, handle=handle))
         return handle
 
@@ -188,13 +186,13 @@ class Driver:
                 self.submitted.append(fence)
                 self.live[fence] = stages
             case Feed(fence=fence, stage=stage, start=start, end=end):
-                assert fence in self.live and stage in self.live[fence], "audio for a request that is not alive"
+                assert stage in self.live.get(fence, ()), "audio for a request that is not alive"
                 assert start < end <= self.received
                 if stage == "hear":
                     assert start == self.fed.get((fence, stage), start), "recognition must be fed without a gap"
                 self.fed[fence, stage] = end
             case Update(fence=fence, stage=stage, payload=payload):
-                assert fence in self.live and stage in self.live[fence], "input for a request that is not alive"
+                assert stage in self.live.get(fence, ()), "input for a request that is not alive"
                 self.check_update(fence, payload)
             case Abort(fence=fence):
                 self.aborted.add(fence)
@@ -255,4 +253,3 @@ class Driver:
 
     def told(self, kind: type[N]) -> list[N]:
         return [notice for notice in self.notices if isinstance(notice, kind)]
-

@@ -57,7 +57,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     def state(self) -> list[object]:
         core = self.driver.core
-        return [core.listening, core.answering, core.conversation, core.settings, core._recognising, core.closed]
+        return [core.listening, core.history, core.settings, core._recognising, core.closed]
 
     @rule(loud=st.booleans(), windows=st.integers(1, 12), noise=st.floats(0, 0.04))
     def microphone(self, loud: bool, windows: int, noise: float) -> None:
@@ -148,6 +148,8 @@ class SessionMachine(RuleBasedStateMachine):
         epoch = self.driver.core.answering.fence.epoch
         assert epoch >= self.epoch
         self.epoch = epoch
+        if not self.driver.core.closed:
+            assert self.driver.core.answering.fence not in self.driver.aborted, "the live fence is that of an old turn"
 
     @invariant()
     def released_at_most_once(self) -> None:

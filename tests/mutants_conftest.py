@@ -1,0 +1,8 @@
+"""Stands as conftest.py where a mutant is tried: finding a failure is enough, shrinking it is not wanted."""
+
+from __future__ import annotations
+
+from hypothesis import Phase, settings
+
+settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate), database=None, print_blob=False)
+settings.load_profile("mutants")

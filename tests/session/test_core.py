@@ -1,0 +1,325 @@
+"""Whole conversations through the pure core, in the order that a client sees them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from duplex.session.effects import Abort, Effect, Feed, Play, Submit, Tell
+from duplex.session.events import (
+    AppendAudio,
+    CancelResponse,
+    ClearAudio,
+    CommitAudio,
+    Configure,
+    CreateItem,
+    CreateResponse,
+    TruncateItem,
+)
+from duplex.session.fence import INPUT
+from duplex.session.item import Item, Part
+from duplex.session.notices import (
+    AudioCommitted,
+    Closed,
+    ItemTruncated,
+    Refused,
+    ResponseCreated,
+    ResponseDone,
+    SpeechStarted,
+    SpeechStopped,
+    Transcribed,
+    TranscriptionFailed,
+)
+from duplex.session.settings import ResponseOptions, SemanticVad, ServerVad, SessionSettings
+from tests.session.driver import LIMITS, WINDOW, Driver
+
+SECOND = LIMITS.output_hz
+
+
+def typed(text: str, item_id: str = "") -> CreateItem:
+    return CreateItem(
+        item=Item(item_id=item_id, role="user", status="completed", parts=(Part(kind="text", text=text),))
+    )
+
+
+def order(effects: list[Effect]) -> list[str]:
+    return [type(effect.notice if isinstance(effect, Tell) else effect).__name__ for effect in effects]
+
+
+def answering(driver: Driver, *words: str, seconds: float = 2.0) -> None:
+    """Bring `driver` to where an answer is being spoken: one chunk of audio for each word."""
+    driver.do(typed("Tell me something."))
+    driver.do(CreateResponse())
+    fence = driver.main
+    assert fence is not None
+    for word in words:
+        driver.write(fence, word)
+        driver.make_audio(fence, round(seconds * SECOND / len(words)))
+
+
+def test_a_spoken_turn_from_the_first_sound_to_the_answer() -> None:
+    driver = Driver()
+    driver.speak(20)
+    assert [type(notice) for notice in driver.notices[1:]] == [SpeechStarted]
+    driver.silence()
+    (hearing,) = driver.hearings()
+    assert driver.main is not None, "the answer's stages are ready before the words are known"
+    assert not driver.told(ResponseCreated)
+    driver.transcribe(hearing, "What is it?")
+    (prompt,) = driver.prompts.values()
+    assert [message.text for message in prompt.messages] == ["What is it?"]
+    fence = driver.main
+    driver.write(fence, "A clock.")
+    driver.make_audio(fence, SECOND)
+    driver.complete(fence)
+    driver.pass_time(1.0)
+    shown = [type(notice).__name__ for notice in driver.notices[1:]]
+    assert shown == [
+        "SpeechStarted",
+        "SpeechStopped",
+        "AudioCommitted",
+        "ItemAdded",
+        "ItemDone",
+        "Transcribed",
+        "ResponseCreated",
+        "ResponseItemAdded",
+        "ItemAdded",
+        "ResponseText",
+        "ItemDone",
+        "ResponseDone",
+    ]
+    assert driver.told(ResponseDone)[0].response.status == "completed"
+    assert [item.text for item in driver.core.conversation.items] == ["What is it?", "A clock."]
+
+
+def test_recognition_gets_the_audio_from_before_the_onset() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=ServerVad(prefix_padding_ms=96, silence_ms=200)))
+    driver.microphone([0.0] * 20)
+    driver.speak(4)
+    feeds = [effect for effect in driver.effects if isinstance(effect, Feed) and effect.stage == "hear"]
+    assert feeds[0].start == 20 * WINDOW - 96 * 16
+    assert driver.told(SpeechStarted)[0].at_ms == 20 * 32 - 96
+    driver.silence(8)
+    assert driver.told(SpeechStopped)[0].at_ms == 24 * 32
+    driver.speak(4)
+    feeds = [effect for effect in driver.effects if isinstance(effect, Feed) and effect.stage == "hear"]
+    assert feeds[-1].fence.lane != feeds[0].fence.lane
+    first_of_second = next(feed for feed in feeds if feed.fence == feeds[-1].fence)
+    assert first_of_second.start >= 24 * WINDOW, "what was committed is not heard again"
+
+
+def test_a_barge_in_keeps_what_was_heard_and_nothing_else() -> None:
+    driver = Driver()
+    answering(driver, "One two", " three four", " five six", " seven eight", seconds=2.0)
+    driver.pass_time(0.85)
+    before = len(driver.effects)
+    driver.speak(3)
+    reaction = driver.effects[before:]
+    names = order([effect for effect in reaction if isinstance(effect, Abort | Tell)])
+    assert names[:2] == ["Abort", "SpeechStarted"], "the fence moves before anything is said"
+    assert names[-1] == "ResponseDone"
+    assert not any(isinstance(effect, Play) for effect in reaction)
+    (done,) = driver.told(ResponseDone)
+    assert (done.response.status, done.response.status_reason) == ("cancelled", "turn_detected")
+    # 0.85 s of 0.5 s a chunk: the first chunk was heard, and most of the second.
+    assert driver.core.conversation.items[-1].text == "One two three"
+    driver.silence()
+    driver.transcribe(driver.hearings()[-1], "Stop.")
+    prompt = list(driver.prompts.values())[-1]
+    assert [message.text for message in prompt.messages] == ["Tell me something.", "One two three", "Stop."]
+
+
+def test_a_barge_in_after_all_was_sent_cuts_the_history_too() -> None:
+    driver = Driver()
+    answering(driver, "One two three four", seconds=0.4)
+    assert driver.main is not None
+    driver.complete(driver.main)
+    assert driver.told(ResponseDone)[0].response.status == "completed"
+    driver.pass_time(0.2)
+    driver.speak(3)
+    assert driver.core.conversation.items[-1].text == "One two"
+
+
+def test_an_answer_that_may_not_be_interrupted_goes_on() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=SemanticVad(interrupt_response=False)))
+    answering(driver, "One", " two")
+    driver.speak(6)
+    assert not driver.told(ResponseDone)
+    driver.silence()
+    assert driver.told(Refused)[-1].error.code == "conversation_already_has_active_response"
+
+
+def test_a_noise_without_words_is_not_answered() -> None:
+    driver = Driver()
+    driver.speak(4)
+    driver.silence()
+    driver.transcribe(driver.hearings()[0], "")
+    assert driver.told(Transcribed)[0].text == ""
+    assert not driver.told(ResponseCreated)
+    assert driver.main is None
+
+
+def test_speaking_on_before_the_words_are_known_loses_no_words() -> None:
+    driver = Driver()
+    driver.speak(8)
+    driver.silence()
+    first = driver.hearings()[0]
+    driver.speak(8)
+    assert first in driver.live, "an interruption leaves the user's own words alone"
+    driver.transcribe(first, "Turn on")
+    driver.silence()
+    driver.transcribe(driver.hearings()[-1], "the light.")
+    prompt = list(driver.prompts.values())[-1]
+    assert [message.text for message in prompt.messages] == ["Turn on", "the light."]
+    assert len(driver.told(ResponseCreated)) == 1
+
+
+def test_turns_by_hand() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=None))
+    driver.do(CommitAudio(event_id="e1"))
+    assert driver.told(Refused)[-1].error.event_id == "e1"
+    driver.do(AppendAudio(pcm=np.ones(1600, np.int16)))
+    driver.do(AppendAudio(pcm=np.ones(1600, np.int16)))
+    driver.do(CommitAudio())
+    assert len(driver.told(AudioCommitted)) == 1
+    assert driver.main is None, "a commit makes no response"
+    driver.do(CreateResponse(options=ResponseOptions(metadata=(("k", "v"),))))
+    assert driver.told(ResponseCreated)[0].response.metadata == (("k", "v"),)
+    assert not driver.prompts, "the prompt waits for the words"
+    driver.transcribe(driver.hearings()[0], "Hello.")
+    assert len(driver.prompts) == 1
+
+
+def test_cleared_audio_is_gone() -> None:
+    driver = Driver()
+    driver.speak(6)
+    (hearing,) = driver.hearings()
+    driver.do(ClearAudio())
+    assert hearing in driver.aborted
+    driver.silence()
+    assert not driver.told(AudioCommitted)
+
+
+def test_text_answers_need_only_thinking() -> None:
+    driver = Driver(settings=SessionSettings(modality="text"))
+    driver.do(typed("Hi."))
+    driver.do(CreateResponse())
+    submit = [effect for effect in driver.effects if isinstance(effect, Submit)][-1]
+    assert submit.stages == ("think",)
+    driver.write(submit.fence, "Hello.")
+    driver.complete(submit.fence)
+    assert driver.told(ResponseDone)[0].response.status == "completed"
+
+
+def test_a_limit_makes_an_answer_incomplete() -> None:
+    driver = Driver()
+    answering(driver, "One", seconds=0.2)
+    assert driver.main is not None
+    driver.complete(driver.main, reason="length")
+    response = driver.told(ResponseDone)[0].response
+    assert (response.status, response.status_reason) == ("incomplete", "max_output_tokens")
+
+
+def test_a_failed_stage_fails_its_answer_and_the_session_goes_on() -> None:
+    driver = Driver()
+    answering(driver, "One")
+    assert driver.main is not None
+    driver.fail(driver.main)
+    assert driver.told(ResponseDone)[0].response.status == "failed"
+    answering(driver, "Again")
+    assert driver.main is not None
+
+
+def test_failed_recognition_is_told_and_the_answer_goes_on_without_it() -> None:
+    driver = Driver()
+    driver.do(typed("First."))
+    driver.speak(8)
+    driver.silence()
+    driver.fail(driver.hearings()[0])
+    assert len(driver.told(TranscriptionFailed)) == 1
+    assert len(driver.prompts) == 1
+
+
+def test_truncation_by_the_client() -> None:
+    driver = Driver()
+    answering(driver, "One two", " three four", seconds=0.4)
+    assert driver.main is not None
+    driver.complete(driver.main)
+    driver.pass_time(1.0)
+    item_id = driver.core.conversation.items[-1].item_id
+    driver.do(TruncateItem(item_id=item_id, content_index=0, audio_end_ms=401, event_id="far"))
+    assert driver.told(Refused)[-1].error.event_id == "far"
+    assert driver.core.conversation.items[-1].text == "One two three four"
+    driver.do(TruncateItem(item_id=item_id, content_index=0, audio_end_ms=200))
+    assert driver.told(ItemTruncated)[0].audio_end_ms == 200
+    assert driver.core.conversation.items[-1].text == "One two"
+    driver.do(TruncateItem(item_id=item_id, content_index=0, audio_end_ms=0))
+    assert driver.core.conversation.items[-1].text == ""
+    assert driver.core.conversation.messages("") == driver.core.conversation.messages("")[:1]
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [
+        (CancelResponse(), "response_cancel_not_active"),
+        (TruncateItem(item_id="x", content_index=0, audio_end_ms=0), "item_not_found"),
+        (typed("Hi.", item_id="there"), "item_exists"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_a_code(event: CancelResponse, code: str) -> None:
+    driver = Driver()
+    driver.do(typed("Hello.", item_id="there"))
+    driver.do(event)
+    assert driver.told(Refused)[-1].error.code == code
+
+
+def test_each_answer_has_an_epoch_of_its_own() -> None:
+    driver = Driver()
+    fences = []
+    for _ in range(3):
+        answering(driver, "One", seconds=0.1)
+        assert driver.main is not None
+        fences.append(driver.main)
+        driver.complete(driver.main)
+    assert [fence.epoch for fence in fences] == [1, 2, 3]
+    driver.write(fences[0], "Late.")
+    driver.make_audio(fences[0], 100)
+    assert len(driver.played) == 3
+
+
+def test_a_second_response_is_refused_and_the_first_goes_on() -> None:
+    driver = Driver()
+    answering(driver, "One")
+    driver.do(CreateResponse(event_id="e2"))
+    assert driver.told(Refused)[-1].error.event_id == "e2"
+    assert driver.main is not None
+    driver.do(CancelResponse())
+    assert driver.told(ResponseDone)[0].response.status_reason == "client_cancelled"
+
+
+def test_another_way_to_end_turns_holds_from_the_next_turn_on() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=ServerVad(silence_ms=200)))
+    driver.speak(8)
+    driver.do(Configure(settings=SessionSettings(turn_detection=None)))
+    driver.silence(8)
+    assert len(driver.told(SpeechStopped)) == 1, "the turn under way ends as it began"
+    driver.microphone([0.9] * 8)
+    assert len(driver.told(SpeechStarted)) == 1, "the next one is the client's to commit"
+
+
+@pytest.mark.parametrize(("seconds", "reason"), [(LIMITS.idle_s, "idle"), (LIMITS.lifetime_s, "expired")])
+def test_sessions_end_by_themselves(seconds: float, reason: str) -> None:
+    driver = Driver()
+    while driver.now < 100.0 + seconds and reason == "expired":
+        driver.pass_time(200)
+        driver.do(ClearAudio())
+    driver.pass_time(seconds)
+    assert driver.released == 1
+    assert driver.told(Closed)[0].reason == reason
+
+
+def test_when_listening_fails_the_session_ends_and_says_so() -> None:
+    driver = Driver()
+    driver.fail(driver.input)
+    assert driver.told(Closed)[0].reason == "failed"
+    assert all(fence in driver.aborted or fence.lane == INPUT for fence in driver.submitted)

@@ -1,0 +1,187 @@
+"""Named mutants of the core, each of which the core's own tests must kill.
+
+A mutant is one edit of the source, applied to a copy of it; then the tests of session, orchestrator and connector run
+against the copy, and have to fail.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`old` stands exactly once in `file`, and becomes `new`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str = "tests/session"
+
+
+MUTANTS = [
+    Mutant(
+        "stale_output_accepted",
+        "session/answering.py",
+        "return self._answer is not None and self._answer.fence == fence",
+        "return self._answer is not None",
+    ),
+    Mutant(
+        "interrupt_leaves_the_epoch",
+        "session/answering.py",
+        "        stale = self.fence\n        self.fence = self.fence.next()\n        self._move(ResponseInput.STOP)",
+        "        stale = self.fence\n        self._move(ResponseInput.STOP)\n        self._count = self._count",
+    ),
+    Mutant(
+        "create_leaves_the_epoch",
+        "session/answering.py",
+        "        self.fence = self.fence.next()\n        self._count += 1",
+        "        self._count += 1",
+    ),
+    Mutant(
+        "tell_before_the_fence_moves",
+        "session/core.py",
+        "return [*aborts, *self.listening.onset(signal), *rest]",
+        "return [*self.listening.onset(signal), *aborts, *rest]",
+    ),
+    Mutant(
+        "no_limit_ahead",
+        "session/playback.py",
+        "too_much = min(ahead, ahead + self._waiting[0].samples - self._ahead)",
+        "too_much = min(0, ahead)",
+    ),
+    Mutant(
+        "clock_runs_while_starved",
+        "session/playback.py",
+        "if self.played(now) == self.sent:",
+        "if self.sent == 0:",
+    ),
+    Mutant(
+        "history_keeps_the_unheard",
+        "session/answering.py",
+        "text = cut_to_words(answer.text, heard.text_end)",
+        "text = answer.text",
+    ),
+    Mutant(
+        "tail_is_not_cut",
+        "session/answering.py",
+        "            self._cut(last, playback.played(now))\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "close_forgets_the_answer",
+        "session/core.py",
+        "            effects.append(Abort(fence=self.answering.fence))\n        self._recognising.clear()",
+        "            pass\n        self._recognising.clear()",
+    ),
+    Mutant(
+        "close_twice",
+        "session/core.py",
+        "        if self.closed:\n            return []\n        match event:",
+        "        match event:",
+    ),
+    Mutant(
+        "refusal_changes_the_history",
+        "session/history.py",
+        "        if event.after is not None and event.after != ROOT:\n",
+        "        self._items += 1\n        if event.after is not None and event.after != ROOT:\n",
+    ),
+    Mutant(
+        "prompt_before_the_words",
+        "session/core.py",
+        "if not self.answering.waiting or self.conversation.awaits_transcript:",
+        "if not self.answering.waiting:",
+    ),
+    Mutant(
+        "old_answer_ends_the_turn",
+        "session/detector.py",
+        "if self.state is not TurnState.PAUSED or verdict.end != self._asked:",
+        "if self.state is not TurnState.PAUSED:",
+    ),
+    Mutant(
+        "response_done_early",
+        "session/playback.py",
+        "        if not self._waiting:\n            self._move(PlaybackInput.DRAINED)\n\n    def due",
+        "        self._move(PlaybackInput.DRAINED)\n\n    def due",
+    ),
+    Mutant(
+        "complete_at_the_first_final_output",
+        "orchestrator/core.py",
+        "if not request.waiting_for:",
+        "if len(request.waiting_for) < 2:",
+        "tests/orchestrator",
+    ),
+    Mutant(
+        "failure_leaves_other_stages_at_work",
+        "orchestrator/core.py",
+        "return [*self._abort(fence), RequestFailed(fence=fence, error=error)]",
+        "self._abort(fence)\n                return [RequestFailed(fence=fence, error=error)]",
+        "tests/orchestrator",
+    ),
+    Mutant(
+        "late_input_passes",
+        "orchestrator/core.py",
+        "if run is None or not run.allows(what):\n            return self._drop",
+        "if run is None:\n            return self._drop",
+        "tests/orchestrator",
+    ),
+    Mutant(
+        "shared_payload_has_one_reader",
+        "orchestrator/core.py",
+        "if len(readers) > 1:",
+        "if len(readers) > 2:",
+        "tests/orchestrator",
+    ),
+    Mutant(
+        "retired_lane_takes_more",
+        "connector/memory.py",
+        "if retired is not None and not fence.outdates(retired):",
+        "if retired is not None and fence.outdates(retired):",
+        "tests/connector",
+    ),
+    Mutant(
+        "retire_spares_earlier_turns",
+        "connector/memory.py",
+        "if entry.fence == fence or fence.outdates(entry.fence):",
+        "if entry.fence == fence:",
+        "tests/connector",
+    ),
+    Mutant(
+        "slot_given_back_twice",
+        "session/admission.py",
+        'raise StateError(f"session {session_id} has no place to give back")',
+        "return",
+    ),
+]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_is_killed(mutant: Mutant, tmp_path: Path) -> None:
+    copy = tmp_path / "checkout"
+    for folder in ("session", "orchestrator", "connector", "engine"):
+        shutil.copytree(
+            ROOT / "duplex" / folder, copy / "duplex" / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for file in ("duplex/__init__.py", "duplex/errors.py", "pyproject.toml"):
+        shutil.copy(ROOT / file, copy / file)
+    folder = mutant.tests
+    shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "tests" / "mutants_conftest.py", copy / "tests" / "conftest.py")
+    source = copy / "duplex" / mutant.file
+    text = source.read_text()
+    assert text.count(mutant.old) == 1, f"{mutant.name}: the source has changed; write the mutant anew"
+    source.write_text(text.replace(mutant.old, mutant.new))
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", folder]
+    run = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    assert run.returncode == 1, f"{mutant.name} survives:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+    assert "failed" in run.stdout, run.stdout
