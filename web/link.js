@@ -6,6 +6,7 @@
  */
 
 import { diagnose } from "./diagnose.js";
+import { kindOf } from "./refusal.js";
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 10_000;
@@ -106,7 +107,9 @@ export class Link {
   /** What goes wrong before the session exists is an answer, not an accident: it is shown, and not tried again. */
   #refuse({ code, type, message }) {
     this.#drop();
-    this.#become("refused", { kind: kindOf(`${code} ${type} ${message}`), message: message || "" });
+    const why = { kind: kindOf(`${code} ${type} ${message}`), message: message || "" };
+    if (why.kind === "loading") return this.#retry(why);
+    this.#become("refused", why);
   }
 
   async #closed({ code, reason }) {
@@ -146,12 +149,4 @@ export class Link {
     this.state = state;
     this.#handlers.onState(state, why);
   }
-}
-
-/** full, key or other, from the words of a refusal. */
-export function kindOf(words) {
-  if (/full|capacity|busy|too many|session_limit|sessions?_exhausted|overload|admission|rate_limit/i.test(words)) {
-    return "full";
-  }
-  return /api.?key|auth|forbidden|credential/i.test(words) ? "key" : "other";
 }

@@ -47,6 +47,7 @@ export async function fresh(t, browser, { url = STUB, allowed = [], ...options }
     if (message.type() === "error" && !tolerated) errors.push(words);
   });
   t.after(async () => {
+    errors.push(...(await page.evaluate(() => watch.violations)));
     await context.close();
     if (errors.length) throw new Error(errors.join("\n"));
   });

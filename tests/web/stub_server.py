@@ -26,7 +26,11 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 HERE = Path(__file__).parent
 WEB = HERE.parent.parent / "web"
 RATE_HZ = 24_000
-POLICY = "default-src 'self'; connect-src 'self' ws: wss:"
+POLICY = (
+    "default-src 'self'; connect-src 'self' ws: wss:; object-src 'none'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+FULL = "All 4 places are taken; try again in 30 seconds."
 SESSION = {
     "type": "realtime",
     "audio": {"input": {"transcription": {"language": "en"}, "turn_detection": {"type": "server_vad"}}},
@@ -38,8 +42,9 @@ class Stub:
     """What the page has sent, and how it is to be met.
 
     Attributes:
-        meet: ``welcome``, ``wait`` (no session.created until a test emits it), ``full`` (an error event, then a close),
-            ``reject`` (a handshake that fails) or ``key`` (likewise, and HTTP says 401).
+        meet: ``welcome``, ``wait`` (no session.created until a test emits it), ``full`` (an error event, then a close);
+            or a handshake that fails: ``reject`` (HTTP says that it is full), ``key`` (HTTP says 401), ``loading`` (HTTP
+            says 503), ``mute`` (HTTP does not say why).
         turns: what `GET /v1/turns/{id}` answers.
     """
 
@@ -53,13 +58,12 @@ class Stub:
 
     async def converse(self, socket: WebSocket) -> None:
         self.protocols.append(list(socket.scope["subprotocols"]))
-        if self.meet in ("reject", "key"):
+        if self.meet in ("reject", "key", "loading", "mute"):
             await socket.close()
             return
         await socket.accept(subprotocol="realtime")
         if self.meet == "full":
-            message = "All 4 places are taken; try again in 30 seconds."
-            await socket.send_json({"type": "error", "error": {"type": "server_error", "code": "full", "message": message}})
+            await socket.send_json({"type": "error", "error": error("server_full", FULL)})
             await socket.close(1013)
             return
         if self.meet == "welcome":
@@ -119,11 +123,21 @@ class Stub:
         found = self.turns.get(request.path_params["response_id"])
         return JSONResponse(found or {"error": {"message": "No such turn."}}, status_code=200 if found else 404)
 
-    async def models(self, request: Request) -> Response:
-        return JSONResponse({"data": []}, status_code=401 if self.meet == "key" else 200)
+    async def plain(self, request: Request) -> Response:
+        """`GET /v1/realtime` without an upgrade."""
+        answers = {"reject": (503, "server_full", FULL), "key": (401, "invalid_api_key", "This server wants a key.")}
+        status, code, message = answers.get(self.meet, (426, "upgrade_required", "Sessions are held over a WebSocket."))
+        return JSONResponse({"error": error(code, message)}, status_code=status)
 
-    async def readyz(self, request: Request) -> Response:
-        return JSONResponse({"ready": True})
+    async def health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok", "sessions": 0})
+
+    async def ready(self, request: Request) -> Response:
+        return JSONResponse({}, status_code=503 if self.meet == "loading" else 200)
+
+
+def error(code: str, message: str) -> dict[str, str]:
+    return {"type": "server_error", "code": code, "message": message}
 
 
 def tone(event: dict[str, Any]) -> list[dict[str, Any]]:
@@ -154,8 +168,9 @@ def build(stub: Stub) -> Starlette:
     routes = [
         WebSocketRoute("/v1/realtime", stub.converse),
         Route("/v1/turns/{response_id}", stub.turn),
-        Route("/v1/models", stub.models),
-        Route("/readyz", stub.readyz),
+        Route("/v1/realtime", stub.plain),
+        Route("/healthz", stub.health),
+        Route("/readyz", stub.ready),
         Route("/_stub/mode", stub.mode, methods=["POST"]),
         Route("/_stub/emit", stub.emit, methods=["POST"]),
         Route("/_stub/reset", stub.reset, methods=["POST"]),

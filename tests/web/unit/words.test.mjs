@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { kindOf } from "../../../web/link.js";
 import { PHASES, phaseOf } from "../../../web/phase.js";
+import { kindOf } from "../../../web/refusal.js";
 import { layout } from "../../../web/waterfall.js";
 
 const CALM = { mic: "on", link: "ready", again: false, refusal: "", hearing: false, answering: false, playing: false };
@@ -38,6 +38,9 @@ test("a refusal's kind is told from its words", () => {
   assert.equal(kindOf("session_limit server_error All 4 sessions are in use."), "full");
   assert.equal(kindOf("undefined undefined The server is full."), "full");
   assert.equal(kindOf("invalid_api_key invalid_request_error Wrong key."), "key");
+  assert.equal(kindOf("server_full server_error All 4 places are taken."), "full");
+  assert.equal(kindOf("not_ready server_error The server is still starting; try again soon."), "loading");
+  assert.equal(kindOf("origin_not_allowed invalid_request_error Pages of this origin may not."), "other");
   assert.equal(kindOf("model_not_found invalid_request_error There is no such model."), "other");
 });
 
