@@ -106,7 +106,7 @@ class SessionRunner:
         except Exception:  # The runner's boundary: the session ends, the server lives.
             log.exception("session %s failed", self.session_id)
             self._counters["session_failures"] += 1
-            self._end("error")
+            self._core.closed = True  # It is in no state to be asked anything; what it held is given back below.
         finally:
             self._give_back()
 

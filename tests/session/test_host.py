@@ -1,0 +1,292 @@
+"""Sessions on the real runner, orchestrator and connector, with scripted engines; afterwards nothing is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from duplex.connector.memory import MemoryConnector
+from duplex.connector.payload import Kind, Payload
+from duplex.errors import AdmissionRefused, StageError
+from duplex.orchestrator.core import Orchestrator
+from duplex.orchestrator.graph import Edge, StageGraph, StageSpec
+from duplex.orchestrator.runner import OrchestratorRunner
+from duplex.orchestrator.trace import TraceLog
+from duplex.session.events import AppendAudio, ClearAudio, Close, CreateItem, CreateResponse
+from duplex.session.host import Host
+from duplex.session.item import Item, Part
+from duplex.session.notices import Closed, Notice, Opened, ResponseDone, SpeechStarted
+from duplex.session.port import Audio, SessionPort
+from duplex.session.settings import ServerVad, SessionLimits, SessionSettings
+from tests.session.engines import (
+    Say,
+    ScriptedEngine,
+    hears_loudness,
+    ignores,
+    recognises,
+    talks,
+    thinks,
+    voices,
+)
+
+pytestmark = pytest.mark.anyio
+
+WINDOW = 512
+KINDS = {
+    "listen": (Kind.PCM, Kind.SPEECH),
+    "endpoint": (Kind.PCM, Kind.END_OF_TURN),
+    "hear": (Kind.PCM, Kind.TRANSCRIPT),
+    "think": (Kind.PROMPT, Kind.TEXT),
+    "talk": (Kind.TEXT, Kind.TEXT),
+    "code2wav": (Kind.TEXT, Kind.VOICED),
+}
+
+
+@dataclass
+class World:
+    host: Host
+    orchestrator: OrchestratorRunner
+    connector: MemoryConnector
+    engines: dict[str, ScriptedEngine]
+
+    def assert_nothing_left(self) -> None:
+        assert len(self.host.admission) == 0
+        assert len(self.orchestrator.core) == 0
+        assert len(self.connector) == self.connector.nbytes == 0
+        assert not [engine.stage for engine in self.engines.values() if engine.live]
+
+
+@asynccontextmanager
+async def world(
+    *, capacity: int = 2, mailbox_events: int = 64, **reactions: Callable[[Payload, Say], None]
+) -> AsyncIterator[World]:
+    before = asyncio.all_tasks()
+    connector = MemoryConnector(budget_bytes=1 << 22)
+    react = {
+        "listen": hears_loudness,
+        "endpoint": ignores,
+        "hear": recognises,
+        "think": thinks,
+        "talk": talks,
+        "code2wav": voices(4, 2400),
+        **reactions,
+    }
+    engines = {stage: ScriptedEngine(stage=stage, connector=connector, react=react[stage]) for stage in KINDS}
+    graph = StageGraph(
+        name="scripted",
+        stages=[
+            StageSpec(
+                name=stage,
+                lifetime="session" if stage in ("listen", "endpoint") else "turn",
+                accepts=frozenset({accepts, Kind.MARK}),
+                gives=frozenset({gives}),
+                final_output=stage != "talk",
+            )
+            for stage, (accepts, gives) in KINDS.items()
+        ],
+        edges=[
+            Edge(source="think", target="talk", kind=Kind.TEXT),
+            Edge(source="talk", target="code2wav", kind=Kind.TEXT),
+        ],
+    )
+    loop = asyncio.get_running_loop()
+    orchestrator = OrchestratorRunner(
+        core=Orchestrator(graph, capacity=32),
+        engines=engines,
+        connector=connector,
+        clock=loop.time,
+        trace=TraceLog(capacity=32),
+    )
+    host = Host(
+        orchestrator=orchestrator,
+        connector=connector,
+        settings=SessionSettings(turn_detection=ServerVad(silence_ms=96)),
+        limits=SessionLimits(audio_ahead_s=0.5),
+        capacity=capacity,
+        turns=32,
+        mailbox_events=mailbox_events,
+        clock=loop.time,
+        on_release=lambda session_id: None,
+    )
+    await orchestrator.start()
+    made = World(host, orchestrator, connector, engines)
+    yield made
+    await orchestrator.stop()
+    made.assert_nothing_left()
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before, "a task was left"
+
+
+async def until(port: SessionPort, kind: type[Notice]) -> list[Notice | Audio]:
+    """Everything up to the first notice of `kind`."""
+    seen: list[Notice | Audio] = []
+    while (said := await port.receive()) is not None:
+        seen.append(said)
+        if isinstance(said, kind):
+            return seen
+    raise AssertionError(f"the session ended without {kind.__name__}: {seen}")
+
+
+async def speak(port: SessionPort, windows: int, level: int = 1000) -> None:
+    for _ in range(windows):
+        await port.send(AppendAudio(pcm=np.full(WINDOW, level, np.int16)))
+
+
+def typed(text: str) -> CreateItem:
+    part = Part(kind="text", text=text)
+    return CreateItem(item=Item(item_id="", role="user", status="completed", parts=(part,)))
+
+
+async def test_a_spoken_turn_is_answered_and_leaves_nothing() -> None:
+    async with world(code2wav=voices(1, 2400)) as here:
+        async with here.host.open() as port:
+            await speak(port, 10)
+            await speak(port, 10, level=0)
+            seen = await until(port, ResponseDone)
+            assert isinstance(seen[0], Opened)
+            assert sum(len(said.pcm) for said in seen if isinstance(said, Audio)) == 2 * 2400
+            done = seen[-1]
+            assert isinstance(done, ResponseDone)
+            assert done.response.item is not None
+            assert done.response.item.text == "It is late."
+            turn = here.host.turns.get(done.response.response_id)
+            assert turn is not None
+            assert {"speech_end", "turn_end", "prompt", "first_text", "first_audio", "done"} <= {
+                moment.name for moment in turn.moments
+            }
+        here.assert_nothing_left()
+
+
+async def test_nothing_of_the_old_turn_comes_after_speech_started() -> None:
+    async with world(code2wav=voices(40, 2400)) as here, here.host.open() as port:
+        await port.send(typed("Go on."))
+        await port.send(CreateResponse())
+        while not isinstance(await port.receive(), Audio):
+            pass
+        assert len(here.connector) > 30, "much audio waits for its time"
+        await speak(port, 4)
+        after = False
+        while (said := await port.receive()) is not None:
+            assert not (after and isinstance(said, Audio)), "old audio after speech_started"
+            after = after or isinstance(said, SpeechStarted)
+            if isinstance(said, ResponseDone):
+                break
+        assert after
+        assert len(here.connector) == 0, "what was not heard is given back at once"
+        assert here.host.counters["aborted_bytes"] > 30 * 4800
+
+
+async def test_the_place_comes_back_whatever_happened() -> None:
+    async with world(capacity=1) as here:
+        async with here.host.open():
+            for _ in range(5):
+                with pytest.raises(AdmissionRefused, match="All 1 sessions"):
+                    await here.host.open().__aenter__()
+        assert here.host.counters["sessions_refused"] == 5
+        with pytest.raises(ExceptionGroup):
+            async with here.host.open():
+                raise ZeroDivisionError
+        async with here.host.open() as port:
+            await port.send(Close(reason="client"))
+            seen = await until(port, Closed)
+            assert isinstance(seen[-1], Closed)
+            assert await port.receive() is None
+            await port.send(ClearAudio())
+
+
+async def test_a_cancelled_transport_gives_everything_back() -> None:
+    async with world(code2wav=voices(40, 2400)) as here:
+        inside = asyncio.Event()
+
+        async def client() -> None:
+            async with here.host.open() as port:
+                await port.send(typed("Go on."))
+                await port.send(CreateResponse())
+                while not isinstance(await port.receive(), Audio):
+                    pass
+                inside.set()
+                await asyncio.Event().wait()
+
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(client())
+            await inside.wait()
+            task.cancel()
+        here.assert_nothing_left()
+
+
+async def test_a_failing_stage_fails_its_answer_alone() -> None:
+    calls = 0
+
+    def thinks_once(payload: Payload, say: Say) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise StageError("out of thoughts", stage="think")
+        thinks(payload, say)
+
+    async with world(think=thinks_once, code2wav=voices(1, 240)) as here, here.host.open() as port:
+        statuses = []
+        for _ in range(2):
+            await port.send(typed("Well?"))
+            await port.send(CreateResponse())
+            done = (await until(port, ResponseDone))[-1]
+            assert isinstance(done, ResponseDone)
+            statuses.append(done.response.status)
+        assert statuses == ["failed", "completed"]
+
+
+async def test_a_bug_in_a_session_ends_that_session_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world() as here, here.host.open() as other:
+        async with here.host.open() as port:
+            core = port._core  # type: ignore[attr-defined]
+            monkeypatch.setattr(core, "receive", lambda event, now: 1 / 0)
+            await port.send(ClearAudio())
+            closed = (await until(port, Closed))[-1]
+            assert isinstance(closed, Closed)
+            assert closed.reason == "error"
+        await other.send(typed("Still there?"))
+        await other.send(CreateResponse())
+        await until(other, ResponseDone)
+        assert here.host.counters["session_failures"] == 1
+
+
+async def test_who_does_not_read_is_cut_off() -> None:
+    async with world() as here, here.host.open() as port:
+        for _ in range(1200):
+            await port.send(typed("x"))
+        seen = [said async for said in drained(port)]
+        closed = seen[-1]
+        assert isinstance(closed, Closed)
+        assert closed.reason == "slow_reader"
+
+
+async def drained(port: SessionPort) -> AsyncIterator[Notice | Audio]:
+    while (said := await port.receive()) is not None:
+        yield said
+
+
+async def test_audio_faster_than_real_time_waits_for_listening() -> None:
+    async with world(code2wav=voices(1, 240)) as here, here.host.open() as port:
+        await speak(port, 20, level=0)
+        await speak(port, 400)
+        await speak(port, 20, level=0)
+        seen = await until(port, ResponseDone)
+        started = next(said for said in seen if isinstance(said, SpeechStarted))
+        assert started.at_ms == 20 * 32 - 300
+        assert here.engines["hear"].connector is here.connector
+
+
+async def test_closing_the_host_ends_sessions_and_admits_no_more() -> None:
+    async with world() as here, here.host.open() as port:
+        here.host.close()
+        closed = (await until(port, Closed))[-1]
+        assert isinstance(closed, Closed)
+        assert closed.reason == "shutdown"
+        with pytest.raises(AdmissionRefused):
+            async with here.host.open():
+                pass
