@@ -40,7 +40,7 @@ def build_app(*, host: SessionHost, info: ServerInfo, settings: HttpSettings, we
     return Starlette(
         routes=[
             WebSocketRoute("/v1/realtime", realtime.serve),
-            Route("/v1/realtime", routes.upgrade),
+            Route("/v1/realtime", realtime.explain),
             Route("/v1/models", routes.models),
             Route("/v1/models/{model}", routes.model),
             Route("/v1/turns/{response_id}", routes.turn),

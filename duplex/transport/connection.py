@@ -102,7 +102,10 @@ class Connection:
                     return closing.farewell(closing.POLICY, f"{refused} messages in a row could not be taken")
                 continue
             refused = 0
-            for event in events:
+            for count, event in enumerate(events):
+                if count:
+                    # Minutes of audio may come in one message; the other sessions have their turn between its slices.
+                    await asyncio.sleep(0)
                 await self._port.send(event)
 
     async def _write(self) -> Farewell:

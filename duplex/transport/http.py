@@ -63,11 +63,6 @@ class Routes:
         message = f"No turn is kept for the response {response_id[:60]!r}: it never was, or is too long ago."
         return problem(404, message, code="turn_not_found", param="response_id")
 
-    async def upgrade(self, _request: Request) -> Response:
-        """``GET /v1/realtime`` without an upgrade."""
-        headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
-        return problem(426, "Sessions are held over a WebSocket.", code="upgrade_required", headers=headers)
-
     async def health(self, _request: Request) -> Response:
         """``GET /healthz``: the process answers."""
         return _json({"status": "ok", "sessions": self._info.sessions})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
@@ -41,13 +42,24 @@ class RealtimeEndpoint:
         if refusal is not None:
             await socket.send_denial_response(refusal)
 
-    def _refusal(self, socket: WebSocket) -> Response | None:
-        if not self._gate.admits_origin(socket.headers):
+    async def explain(self, request: Request) -> Response:
+        """``GET /v1/realtime`` without an upgrade: why a session would be refused, or else how to ask for one.
+
+        A browser tells its page nothing of a refused handshake; this it can read.
+        """
+        refusal = self._refusal(request)
+        if refusal is not None:
+            return refusal
+        headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
+        return problem(426, "Sessions are held over a WebSocket.", code="upgrade_required", headers=headers)
+
+    def _refusal(self, asking: HTTPConnection) -> Response | None:
+        if not self._gate.admits_origin(asking.headers):
             message = "Pages of this origin may not open sessions; name it in http.allowed_origins to let them."
             return problem(403, message, code="origin_not_allowed")
-        if not self._gate.knows(socket.headers, socket.scope.get("subprotocols")):
+        if not self._gate.knows(asking.headers, asking.scope.get("subprotocols")):
             return unauthorised()
-        query = socket.query_params
+        query = asking.query_params
         for name in ("intent", "call_id"):
             if query.get(name, "realtime") != "realtime":
                 message = f"Only new realtime sessions are served here: connect without {name}."

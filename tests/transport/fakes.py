@@ -141,7 +141,16 @@ def app(
 
 @asynccontextmanager
 async def running(application: ASGIApp, *, settings: Settings | None = None) -> AsyncIterator[str]:
-    """A uvicorn as the server sets it up; gives ``127.0.0.1:PORT``. Afterwards no task of it may be left."""
+    """A server for the block; gives ``127.0.0.1:PORT``. Afterwards no task of it may be left."""
+    async with serving(application, settings=settings) as (at, _server):
+        yield at
+
+
+@asynccontextmanager
+async def serving(
+    application: ASGIApp, *, settings: Settings | None = None
+) -> AsyncIterator[tuple[str, uvicorn.Server]]:
+    """As `running`, with the uvicorn itself, set up as the real server's is."""
     before = asyncio.all_tasks()
     config = uvicorn_config(app=application, settings=settings or Settings(), shutdown_s=2.0, host="127.0.0.1", port=0)
     server = uvicorn.Server(config)
@@ -151,7 +160,7 @@ async def running(application: ASGIApp, *, settings: Settings | None = None) -> 
             while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
                 await asyncio.sleep(0.005)
             try:
-                yield f"127.0.0.1:{listening.getsockname()[1]}"
+                yield f"127.0.0.1:{listening.getsockname()[1]}", server
             finally:
                 server.should_exit = True
                 await serving

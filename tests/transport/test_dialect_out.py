@@ -198,6 +198,7 @@ def test_audio_of_an_answer_that_is_over_or_unknown_is_never_sent() -> None:
     assert told(to, sound()) == []
     told(to, ended("cancelled", "", status_reason="turn_detected")[1])
     assert told(to, sound(), words("late")) == []
+    assert told(to, ended("cancelled", "", status_reason="turn_detected")[1]) == []
 
 
 def test_metadata_comes_back() -> None:

@@ -135,6 +135,13 @@ async def test_a_session_without_an_upgrade_is_told_so(web: Path) -> None:
     assert response.headers["upgrade"] == "websocket"
 
 
+async def test_a_page_can_read_why_its_handshake_was_refused(web: Path) -> None:
+    foreign = await get("/v1/realtime", web, origin="https://evil.example")
+    assert refusal(foreign)["code"] == "origin_not_allowed"
+    assert refusal(await get("/v1/realtime?model=gpt-9", web))["code"] == "model_not_found"
+    assert refusal(await get("/v1/realtime", web, info=Info(ready=False)))["code"] == "not_ready"
+
+
 async def test_a_fault_says_nothing_of_itself(web: Path) -> None:
     class Broken(Info):
         def turn(self, response_id: str) -> object | None:
