@@ -15,14 +15,21 @@ ABORT = "duplex.abort"
 
 
 class SessionWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket connection, with two additions.
+    """uvicorn's WebSocket connection, with three additions.
 
     The application can drop it. ASGI has no word for that: `websocket.close` waits behind what is unsent, for ever
     where the client does not read.
 
+    Whatever ends the connection, it ends in time. uvicorn 0.54.0 only ever asks the transport to close once its buffer
+    is empty, and a client that does not read would hold the socket, and the server's own shutdown, for as long as it
+    likes.
+
     A handshake that was answered with an HTTP response counts as complete. uvicorn 0.54.0 forgets to note it, and then
     logs each refusal as a fault of the application.
     """
+
+    linger_s = 5.0
+    """Time in which a closing connection may still send what it holds, and the client may say goodbye."""
 
     def handle_connect(self, event: Request) -> None:
         """The handshake has been read. The application runs only after this, and finds the extension in its scope."""
@@ -35,6 +42,21 @@ class SessionWebSocket(WebSocketsSansIOProtocol):
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
             self.handshake_complete = True
+        if self.close_sent:
+            self._abort_in_time()
+
+    def keepalive_timeout(self) -> None:
+        """The client has not answered a ping."""
+        super().keepalive_timeout()
+        self._abort_in_time()
+
+    def shutdown(self) -> None:
+        """The server stops."""
+        super().shutdown()
+        self._abort_in_time()
+
+    def _abort_in_time(self) -> None:
+        self.loop.call_later(self.linger_s, self.transport.abort)
 
 
 def uvicorn_config(*, app: ASGIApp, settings: HttpSettings, shutdown_s: float, port: int, host: str) -> Config:

@@ -23,7 +23,7 @@ from duplex.session.fence import MAIN, Fence
 from duplex.session.notices import ResponseInfo
 from duplex.session.port import Audio
 from duplex.transport.connection import MAX_REFUSED
-from duplex.transport.serve import uvicorn_config
+from duplex.transport.serve import SessionWebSocket, uvicorn_config
 from tests.transport import fakes
 from tests.transport.fakes import Host, Info, Port, Settings, app, running, serving
 from tests.transport.schema import checked_text
@@ -306,6 +306,29 @@ async def test_a_client_that_only_makes_mistakes_and_does_not_read_is_cut_off_to
         await asyncio.get_running_loop().sock_sendall(raw, frame * 50)
         await host.until(lambda: host.open_sessions == 0)
         raw.close()
+
+
+@pytest.mark.parametrize("ends", ["the session", "the server"])
+async def test_a_client_that_does_not_read_cannot_hold_a_connection_that_ends(
+    ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SessionWebSocket, "linger_s", 0.2)
+    host = Host()
+    settings = Settings(slow_reader_s=30)
+    async with asyncio.timeout(10), serving(app(host, settings=settings), settings=settings) as (at, server):
+        raw = await deaf(at)
+        await host.until(lambda: bool(host.ports))
+        (connection,) = server.server_state.connections
+        transport = connection.transport  # type: ignore[union-attr]
+        # Something stays unsent in the server, but not so much that the next send would have to wait.
+        while not transport.get_write_buffer_size():
+            speak(host.ports[0], samples=3000)
+            await asyncio.sleep(0.001)
+        if ends == "the session":
+            host.ports[0].close("client", "")
+            await host.until(lambda: not server.server_state.connections)
+    assert host.open_sessions == 0
+    raw.close()
 
 
 async def deaf(at: str) -> socket.socket:
