@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duplex.models.voice.clauses import Clause, ClauseSplitter
+from duplex.models.voice.clauses import Clause, ClauseSplitter, Ending
 
 
 def split(*pieces: str) -> list[Clause]:
@@ -29,7 +29,7 @@ def test_a_first_clause_is_given_as_soon_as_the_next_word_begins() -> None:
     splitter = ClauseSplitter()
     assert splitter.feed("Of course") == []
     assert splitter.feed("!") == []
-    assert splitter.feed(" I") == [Clause(text="Of course!", start=0, end=10)]
+    assert splitter.feed(" I") == [Clause(text="Of course!", start=0, end=10, ending=Ending.SENTENCE)]
 
 
 def test_one_word_is_too_short_for_a_comma_but_not_for_a_sentence() -> None:
@@ -66,7 +66,6 @@ def test_later_clauses_are_longer() -> None:
         "See e.g. Berlin.",
         "It is at 7:30 p.m. Berlin time.",
         "He asked approx. ten people.",
-        "Go to example.com. now",
     ],
 )
 def test_it_is_one_clause(whole: str) -> None:
@@ -83,6 +82,7 @@ def test_it_is_one_clause(whole: str) -> None:
         ("- bread\n- butter", ["- bread", "- butter"]),
         ("Is it? Yes it is!", ["Is it?", "Yes it is!"]),
         ("I think so — maybe not", ["I think so —", "maybe not"]),
+        ("So it is. or not", ["So it is.", "or not"]),
         ("Let me see... okay then", ["Let me see...", "okay then"]),
         ("😀 ! Good day. Bye.", ["😀 ! Good day.", "Bye."]),
         ("It is (perhaps). Yes.", ["It is (perhaps).", "Yes."]),
@@ -91,6 +91,13 @@ def test_it_is_one_clause(whole: str) -> None:
 )
 def test_it_is_cut(text: str, clauses: list[str]) -> None:
     assert texts(text) == clauses
+
+
+def test_the_ending_is_told() -> None:
+    text = "Well sure, it is. Word" + " word" * 14 + "\nthe end"
+    endings = [clause.ending for clause in split(text)]
+    assert endings == [Ending.PAUSE, Ending.SENTENCE, Ending.SENTENCE, Ending.LAST]
+    assert [clause.ending for clause in split("word " * 10)] == [Ending.NONE, Ending.LAST]
 
 
 def test_nothing_gives_nothing() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum, auto
 
 _SENTENCE = ".!?…。！？"  # noqa: RUF001  full-width marks are meant
 _PAUSE = ",;:—–"  # noqa: RUF001
@@ -48,6 +49,18 @@ _WIDE_END = re.compile(r"[^\W_]\S*?[。！？]+[”’」』）]*(?=[^\s。！�
 """Scripts with full-width marks put no space after them."""
 
 
+class Ending(Enum):
+    """Why a clause ends where it does, which is how long a voice pauses there."""
+
+    SENTENCE = auto()
+    PAUSE = auto()
+    """A comma or the like."""
+    NONE = auto()
+    """It had become too long."""
+    LAST = auto()
+    """The answer is over."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
     """Some text of the answer: its characters [start, end)."""
@@ -55,6 +68,7 @@ class Clause:
     text: str
     start: int
     end: int
+    ending: Ending
 
 
 class ClauseSplitter:
@@ -80,30 +94,30 @@ class ClauseSplitter:
         """Take the next piece; the clauses that it completes."""
         self._text += piece
         clauses = []
-        while (end := self._find_end()) is not None:
-            clauses.append(self._take(end))
+        while (found := self._find_end()) is not None:
+            clauses.append(self._take(*found))
         return clauses
 
     def finish(self) -> list[Clause]:
         """The text is complete: what is left, as one clause, or nothing."""
-        return [self._take(len(self._text))] if self._text else []
+        return [self._take(len(self._text), Ending.LAST)] if self._text else []
 
-    def _take(self, end: int) -> Clause:
-        clause = Clause(text=self._text[:end], start=self._start, end=self._start + end)
+    def _take(self, end: int, ending: Ending) -> Clause:
+        clause = Clause(text=self._text[:end], start=self._start, end=self._start + end, ending=ending)
         self._text = self._text[end:]
         self._start += end
         self._number += 1
         self._scan_from(0)
         return clause
 
-    def _find_end(self) -> int | None:
+    def _find_end(self) -> tuple[int, Ending] | None:
         """Look at one run of characters after the other, each when the first character after its space is known."""
         while (run := _RUN.search(self._text, self._scanned)) is not None:
             wide = _WIDE_END.search(self._text, run.start(), min(run.end(), run.start() + _LONGEST_TOKEN))
             if wide is not None:
-                return wide.end()
+                return wide.end(), Ending.SENTENCE
             if run.end() - run.start() > _LONGEST_TOKEN:
-                return run.start() + _LONGEST_TOKEN
+                return run.start() + _LONGEST_TOKEN, Ending.NONE
             following = _RUN.search(self._text, run.end())
             if following is None:
                 return None
@@ -112,25 +126,28 @@ class ClauseSplitter:
                 self._words.append(run.group().strip(_CLOSING + _PAUSE + _SENTENCE + "(").lower())
                 self._borders.append(run.end())
             gap = self._text[run.end() : following.start()]
-            if self._words and self._ends_at(run.end(), gap, following.group()[0]):
-                return run.end()
+            ending = self._ending_at(run.end(), gap, following.group()[0]) if self._words else Ending.NONE
+            if ending is not Ending.NONE:
+                return run.end(), ending
             if len(self._words) >= _at(_MOST_WORDS, self._number):
-                return self._between_words()
+                return self._between_words(), Ending.NONE
         return None
 
-    def _ends_at(self, end: int, gap: str, following: str) -> bool:
-        """Whether a clause may end here, where a run of characters does."""
+    def _ending_at(self, end: int, gap: str, following: str) -> Ending:
+        """Whether a clause may end here, where a run of characters does, and how."""
         head = self._text[:end]
         if _NUMBERED.search(head):
-            return False
+            return Ending.NONE
         if "\n" in gap:
-            return True
+            return Ending.SENTENCE
         bare = head.rstrip(_CLOSING)
         mark = bare[-1:]
-        if mark and mark in _SENTENCE and not _is_abbreviation(bare) and not following.islower():
-            return True
-        pauses = mark in _PAUSE or bare.endswith((" -", "...", "…"))
-        return bool(mark) and pauses and len(self._words) >= _at(_PAUSE_WORDS, self._number)
+        ends = bool(mark) and mark in _SENTENCE and not _is_abbreviation(bare)
+        if ends and not following.islower():
+            return Ending.SENTENCE
+        pauses = ends or (mark and mark in _PAUSE) or bare.endswith(" -")
+        enough = len(self._words) >= _at(_PAUSE_WORDS, self._number)
+        return Ending.PAUSE if pauses and enough else Ending.NONE
 
     def _between_words(self) -> int:
         """The best place for a cut without a mark, near the end of what has been looked at."""
