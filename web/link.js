@@ -62,9 +62,12 @@ export class Link {
     this.#become("closed");
   }
 
-  /** @param {object} event returns whether it could be sent */
+  /**
+   * @param {object} event
+   * @returns {boolean} whether it could be sent
+   */
   send(event) {
-    if (this.state !== "ready") return false;
+    if (this.state !== "ready" || this.#socket.readyState !== WebSocket.OPEN) return false; // closing, too, is gone
     this.#socket.send(JSON.stringify(event));
     return true;
   }

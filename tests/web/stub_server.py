@@ -1,7 +1,8 @@
 """A server for the page's tests: serves web/ under the real policy, and says on the wire what a test tells it to.
 
-It decides nothing: a test posts `/_stub/mode` (how the next connections go) and `/_stub/emit` (events to send now), and
-reads `/_stub/received` (what the page has sent). An event `{"tone": HZ, "seconds": S, …}` becomes audio deltas of 100 ms.
+It decides nothing: a test posts `/_stub/mode` (how the next connections go) and `/_stub/emit` (events to send now),
+and reads `/_stub/received` (what the page has sent). An event `{"tone": HZ, "seconds": S, …}` becomes audio deltas of
+100 ms.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ class Stub:
     """What the page has sent, and how it is to be met.
 
     Attributes:
-        meet: ``welcome``, ``wait`` (no session.created until a test emits it), ``full`` (an error event, then a close);
-            or a handshake that fails: ``reject`` (HTTP says that it is full), ``key`` (HTTP says 401), ``loading`` (HTTP
-            says 503), ``mute`` (HTTP does not say why).
+        meet: ``welcome``, ``wait`` (no session.created until a test emits it), ``full`` (an error event, then a
+            close); or a handshake that fails: ``reject`` (HTTP says that it is full), ``key`` (HTTP says 401),
+            ``loading`` (HTTP says 503), ``mute`` (HTTP does not say why).
         turns: what `GET /v1/turns/{id}` answers.
     """
 
