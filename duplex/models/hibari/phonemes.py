@@ -7,7 +7,7 @@ import re
 import unicodedata
 from importlib import resources
 
-from hibari.g2p import G2P
+from duplex.models.hibari.reader import Reader
 
 MOST = 400
 """Symbols that the network was made for at one time."""
@@ -44,10 +44,10 @@ def _is_spoken(character: str) -> bool:
 
 
 class Phonemizer:
-    """American English; loaded once (a quarter of a second, 110 MB), then read-only and fit for any thread."""
+    """American English; loaded once (a quarter of a second, 60 MB), then read-only and fit for any thread."""
 
     def __init__(self) -> None:
-        self._g2p = G2P()
+        self._g2p = Reader()
         vocabulary = resources.files("hibari").joinpath("assets", "vocab.json").read_text(encoding="utf-8")
         self._ids: dict[str, int] = json.loads(vocabulary)
         self("Warm up, Xylqua.")  # loads the network for unknown words
