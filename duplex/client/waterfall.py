@@ -28,10 +28,10 @@ class Row:
 def rows(turn: Turn) -> list[Row]:
     """What is known of a turn, by time: the client's own arrivals, the server's marks and stages.
 
-    The server counts from where *it* saw the speech end; its figures are moved to this side's zero by the time at
-    which that very sample was sent. Figures that it leaves out, or null, are left out.
+    The server counts from where *it* saw the speech end; its figures are moved to this side's zero (see `_shift_ms`).
+    Figures that it leaves out, or null, are left out.
     """
-    shift = turn.since_speech_ms(turn.server_zero_s) or 0.0
+    shift = _shift_ms(turn)
     seen = [
         ("turn ended", turn.stopped_s if turn.stopped_s is not None else turn.committed_s),
         ("first packet", turn.first_packet_s),
@@ -70,8 +70,8 @@ def draw(turn: Turn, *, title: str) -> str:
     low, high = -200.0, max(100.0, last_ms * 1.15)
     lines = [headline, f"  0 ms = last speech sample sent; axis {low:.0f} to {high:.0f} ms; = works, # gives"]
     for row in found:
-        figure = row.end_ms if row.first_ms is None else row.first_ms
-        lines.append(f"  {row.name:<18.18}|{_bar(row, low, high)}| {figure:8.0f} ms")
+        first = "" if row.first_ms is None else f"{row.first_ms:.0f} .. "
+        lines.append(f"  {row.name:<18.18}|{_bar(row, low, high)}| {first + f'{row.end_ms:.0f}':>16} ms")
     return "\n".join(lines)
 
 
@@ -88,6 +88,23 @@ def _bar(row: Row, low: float, high: float) -> str:
     for cell in range(column(first_ms), column(row.end_ms) + 1):
         cells[cell] = "#"
     return "".join(cells)
+
+
+def _shift_ms(turn: Turn) -> float:
+    """What to add to the server's figures.
+
+    What the server did at a mark arrived here a little later, so each pair of mark and arrival bounds the shift from
+    above, and the smallest bound is wrong by no more than the quickest message took. Without a pair: the time at which
+    the sample was sent where the server saw the speech end.
+    """
+    arrivals = {"turn_end": turn.stopped_s, "created": turn.created_s, "first_audio": turn.first_packet_s}
+    bounds = [
+        arrived_ms - mark_ms
+        for mark in _entries(turn.server, "marks")
+        if (arrived_ms := turn.since_speech_ms(arrivals.get(str(mark.get("name"))))) is not None
+        and (mark_ms := _ms(mark, "ms", 0.0)) is not None
+    ]
+    return min(bounds) if bounds else turn.since_speech_ms(turn.server_zero_s) or 0.0
 
 
 def _entries(server: Json, key: str) -> list[Json]:

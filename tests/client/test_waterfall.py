@@ -35,10 +35,22 @@ def test_the_servers_figures_are_moved_to_this_sides_zero() -> None:
     assert found["> first sound"].end_ms == pytest.approx(400)
 
 
+def test_an_event_that_both_sides_saw_sets_the_shift_and_the_quickest_message_wins() -> None:
+    server = {
+        "marks": [{"name": "turn_end", "ms": 200}, {"name": "first_audio", "ms": 260}, {"name": "done", "ms": 900}],
+        "stages": [{"name": "think", "first_input_ms": 210, "first_output_ms": 230, "finished_ms": 500}],
+    }
+    found = {row.name: row for row in rows(turn(server=server, server_zero_s=9.9))}
+    # The turn's end arrived at 250, its first audio at 300 ms: 50 and 40 ms after their marks.
+    assert found["turn_end"].end_ms == pytest.approx(240)
+    assert found["think"].first_ms == pytest.approx(270)
+
+
 def test_lines_stand_in_the_order_of_time_and_bars_where_their_figures_say() -> None:
     lines = draw(turn(server=SERVER), title="turn 1").split("\n")
     assert lines[0] == "turn 1: 400 ms voice to voice, 450 ms to the ear"
     figures = [int(line.rsplit("|", 1)[1].split()[0]) for line in lines[2:]]
+    assert next(line for line in lines if line.startswith("  hear")).endswith(" 150 .. 210 ms")
     assert figures == sorted(figures)
     bars = {line.split("|")[0].strip(): line.split("|")[1] for line in lines[2:]}
     assert len({len(bar) for bar in bars.values()}) == 1
