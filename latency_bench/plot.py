@@ -40,7 +40,7 @@ def plot(path: Path, *, turns: Sequence[Spoken], interruptions: Sequence[Interru
         waterfall.set_xlim(left, right)
         waterfall.axvline(0, color="black", linewidth=1)
         waterfall.axvline(ms, color="crimson", linewidth=1)
-        waterfall.set_title(f"{spoken.clip}: {ms:.0f} ms voice to voice, the median turn; {title}")
+        waterfall.set_title(f"{spoken.clip}: {ms:.0f} ms voice to voice, the median turn\n{title}", fontsize=10)
     waterfall.set_xlabel("ms after the last speech sample was sent (light: works, dark: gives)")
     stops = [trial.stop_ms for trial in interruptions if not trial.failure and trial.stop_ms is not None]
     for column, (values, name) in enumerate((([ms for ms, _ in timed], "voice to voice"), (stops, "barge-in"))):
