@@ -75,7 +75,8 @@ async function answered(responseId) {
 function drawTurn() {
   if (heard !== talk.session.lastHeard) {
     heard = talk.session.lastHeard;
-    if (heard?.responseId !== turn?.responseId) turn = null; // a newer answer; the server will tell of it at its end
+    if (heard?.responseId !== turn?.responseId) turn = null; // a newer answer
+    if (heard) answered(heard.responseId); // what led to its first sound is known; the rest follows at its end
   }
   const voiceMs = heard && (!turn || turn.responseId === heard.responseId) ? heard.voiceMs : null;
   at("turn").hidden = !turn?.data && voiceMs === null;

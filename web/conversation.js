@@ -77,12 +77,19 @@ export class Conversation {
     if (item) item.written = true;
   }
 
-  /** All words of an item; they replace those that came in parts. */
+  /**
+   * All words of an item; they replace those that came in parts. An answer's that are fewer than came say how far it
+   * was heard: the rest is kept, as what was not.
+   */
   settle(id, text) {
     const item = this.#byId.get(id);
     if (!item) return;
-    if (typeof text === "string" && item.heardChars === null) item.text = text;
     item.done = true;
+    if (typeof text !== "string" || item.heardChars !== null) return;
+    const heard = text.trimEnd();
+    const cut = heard.length < item.text.trimEnd().length && item.text.startsWith(heard);
+    if (cut && item.role === "assistant" && !item.written) item.heardChars = heard.length;
+    else item.text = text;
   }
 
   /** More audio of an answer has come: it speaks the words that came since the last. */

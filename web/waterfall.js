@@ -2,6 +2,7 @@
 
 const BEFORE_MS = 400; // shown from before the end of speech: that is where recognition works ahead
 const MOST_ROWS = 14;
+const SAME_MS = 3; // marks closer than that are one row; one that says what a stage's bar says already is none
 
 /**
  * Fetch what the server knows of a turn.
@@ -27,22 +28,28 @@ export async function fetchTurn(responseId, key) {
  * @param {number | null} voiceMs when the browser let the answer be heard
  * @returns {{fromMs: number, toMs: number, rows: {
  *   name: string, kind: "stage" | "mark" | "heard", startMs: number, firstMs: number | null, endMs: number,
- * }[]}} in order of their first result
+ * }[]}} in order of their results
  */
 export function layout({ stages = [], marks = [] }, voiceMs) {
   const rows = [];
   for (const { name, submitted_ms, first_input_ms, first_output_ms, finished_ms } of stages) {
     const startMs = first_input_ms ?? submitted_ms ?? first_output_ms;
     const endMs = finished_ms ?? first_output_ms ?? startMs;
-    if (Number.isFinite(startMs)) rows.push({ name, kind: "stage", startMs, firstMs: first_output_ms ?? null, endMs });
-  }
-  for (const { name, ms } of marks) {
-    if (Number.isFinite(ms)) rows.push({ name, kind: "mark", startMs: ms, firstMs: ms, endMs: ms });
+    // What a stage said while the user was still speaking was not its last word: then its end counts.
+    const firstMs = first_output_ms >= 0 ? (first_output_ms ?? null) : null;
+    if (Number.isFinite(startMs)) rows.push({ name, kind: "stage", startMs, firstMs, endMs });
   }
   if (voiceMs !== null) {
     rows.push({ name: "heard here", kind: "heard", startMs: voiceMs, firstMs: voiceMs, endMs: voiceMs });
   }
-  rows.sort((a, b) => (a.firstMs ?? a.startMs) - (b.firstMs ?? b.startMs));
+  const resultOf = ({ firstMs, endMs }) => firstMs ?? endMs;
+  for (const { name, ms } of marks) {
+    if (!Number.isFinite(ms) || ms <= 0 || ms > (voiceMs ?? Infinity)) continue; // the axis begins, and ends, by itself
+    const same = rows.find((row) => Math.abs(resultOf(row) - ms) <= SAME_MS);
+    if (!same) rows.push({ name, kind: "mark", startMs: ms, firstMs: ms, endMs: ms });
+    else if (same.kind === "mark") same.name += ` · ${name}`;
+  }
+  rows.sort((a, b) => resultOf(a) - resultOf(b));
   // The answer goes on for seconds; what is of interest ends when it begins.
   const latest = Math.max(100, ...rows.map(({ startMs, firstMs }) => firstMs ?? startMs));
   const earliest = Math.min(0, ...rows.map(({ startMs }) => startMs));
@@ -63,13 +70,15 @@ export function draw(list, { fromMs, toMs, rows }) {
     track.style.setProperty("--first", percent(firstMs ?? endMs));
     track.style.setProperty("--end", percent(endMs));
     track.append(element("i", "bar"), ...(firstMs === null ? [] : [element("i", "tick")]));
-    row.append(element("span", "name", name.replaceAll("_", " ")), track, element("span", "ms", label(firstMs ?? endMs)));
+    const label = element("span", "name", name.replaceAll("_", " "));
+    label.title = label.textContent;
+    row.append(label, track, element("span", "ms", figure(firstMs ?? endMs)));
     return row;
   });
   list.replaceChildren(...items);
 }
 
-function label(ms) {
+function figure(ms) {
   return `${Math.round(ms)} ms`;
 }
 

@@ -60,6 +60,19 @@ test("a whole transcript replaces its parts, but not what is known of an interru
   assert.equal(talk.get("a").heardChars, 0);
 });
 
+test("a transcript cut short by the server leaves the rest as unheard", () => {
+  const talk = new Conversation();
+  talk.place("a", {});
+  talk.say("a", "one two three");
+  talk.settle("a", "one two");
+  talk.interrupt("a", 99_999);
+  assert.deepEqual([talk.get("a").text, talk.get("a").heardChars], ["one two three", 7]);
+  talk.place("u", { role: "user" });
+  talk.say("u", "wreck a nice beach");
+  talk.settle("u", "wreck a nice");
+  assert.deepEqual([talk.get("u").text, talk.get("u").heardChars], ["wreck a nice", null]);
+});
+
 test("what was heard follows the audio that each part came with", () => {
   const talk = new Conversation();
   talk.place("a", {});

@@ -44,6 +44,20 @@ test("a refusal's kind is told from its words", () => {
   assert.equal(kindOf("model_not_found invalid_request_error There is no such model."), "other");
 });
 
+const MARKS = [
+  { name: "at the origin", ms: 0 },
+  { name: "one", ms: 100 },
+  { name: "two", ms: 101 },
+  { name: "said by a stage", ms: 301 },
+  { name: "after all was heard", ms: 2000 },
+];
+
+test("what a stage said during the user's speech is not its result", () => {
+  const hear = { name: "hear", submitted_ms: -900, first_input_ms: -900, first_output_ms: -400, finished_ms: 40 };
+  const [row] = layout({ stages: [hear] }, null).rows;
+  assert.deepEqual([row.firstMs, row.endMs], [null, 40]);
+});
+
 test("a waterfall bears what is missing", () => {
   assert.deepEqual(layout({}, null).rows, []);
   const { fromMs, toMs, rows } = layout(
@@ -53,10 +67,10 @@ test("a waterfall bears what is missing", () => {
         { name: "early", submitted_ms: 0, first_input_ms: 10, first_output_ms: 20, finished_ms: null },
         { name: "never", submitted_ms: null, first_input_ms: null, first_output_ms: null, finished_ms: null },
       ],
-      marks: [{ name: "mark", ms: 0 }, { name: "none", ms: null }],
+      marks: [...MARKS, { name: "none", ms: null }],
     },
     350,
   );
-  assert.deepEqual(rows.map(({ name }) => name), ["mark", "early", "late", "heard here"]);
+  assert.deepEqual(rows.map(({ name }) => name), ["early", "one · two", "late", "heard here"]);
   assert.ok(fromMs === -400 && toMs > 350 && toMs < 600, `${fromMs} to ${toMs}`);
 });
