@@ -48,6 +48,11 @@ def test_a_cut_without_a_mark_is_not_after_a_clinging_word() -> None:
     assert first == "one two three four five six"
 
 
+def test_a_cut_before_a_joining_word_is_not_after_a_clinging_one() -> None:
+    first = texts("one two three four five six is in seven eight nine ten")[0]
+    assert first == "one two three four five six"
+
+
 def test_later_clauses_are_longer() -> None:
     text = "Yes, I do. " + "One two, " * 20
     lengths = [len(clause.split()) for clause in texts(text)]
@@ -97,6 +102,7 @@ def test_the_ending_is_told() -> None:
     text = "Well sure, it is. Word" + " word" * 14 + "\nthe end"
     endings = [clause.ending for clause in split(text)]
     assert endings == [Ending.PAUSE, Ending.SENTENCE, Ending.SENTENCE, Ending.LAST]
+    assert split("It is so. and so on")[0].ending is Ending.PAUSE
     assert [clause.ending for clause in split("word " * 10)] == [Ending.NONE, Ending.LAST]
 
 
