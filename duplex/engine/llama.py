@@ -2,7 +2,7 @@
 
 The binding (`xllamacpp.Server`) runs llama.cpp's own HTTP server beside its Python calls and cannot be told not to.
 What is left of it here: no TCP port, only a unix socket in a directory that this user alone can enter, behind a
-random key, gone after `close`. The switchable endpoints are off; we use one ourselves, to count tokens.
+random key, gone after `close` or at exit. The switchable endpoints are off; we use one ourselves, to count tokens.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 import socket
 import tempfile
 import threading
-from collections import OrderedDict
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 
 import xllamacpp
 
+from duplex.engine.slots import SlotTable
 from duplex.errors import StageError
 
 BATCH_TOKENS = 32
@@ -77,52 +78,6 @@ class Interrupt:
             self._changed.notify_all()
 
 
-class SlotTable:
-    """Which cache key owns which slot. A key keeps its slot until it is released or the slot is needed for another.
-
-    A key without a slot takes one that nobody owns, else the idle one that has been unused for longest. One request
-    at a time runs on a slot: a second one of the same key waits, which a barge-in makes short, instead of computing
-    its prefix again elsewhere. Callers hold the lock that they guard the table with.
-    """
-
-    def __init__(self, *, slots: int) -> None:
-        self._owners: OrderedDict[int, str | None] = OrderedDict.fromkeys(range(slots))
-        self._busy: set[int] = set()
-
-    @property
-    def busy(self) -> int:
-        """Slots that run a request now."""
-        return len(self._busy)
-
-    def owner(self, slot: int) -> str | None:
-        return self._owners[slot]
-
-    def acquire(self, key: str) -> int | None:
-        """A slot for a request of `key`, or None: try again when one has been given back."""
-        own = next((slot for slot, owner in self._owners.items() if owner == key), None)
-        if own is None:
-            idle = [slot for slot in self._owners if slot not in self._busy]
-            own = next((slot for slot in idle if self._owners[slot] is None), idle[0] if idle else None)
-        if own is None or own in self._busy:
-            return None
-        self._busy.add(own)
-        self._owners[own] = key
-        self._owners.move_to_end(own)
-        return own
-
-    def give_back(self, slot: int) -> None:
-        """The request on `slot` is over; its key keeps the slot."""
-        self._busy.discard(slot)
-
-    def release(self, key: str) -> None:
-        """`key` will not come again: its slot is the first to be used for another, when it is idle."""
-        for slot, owner in self._owners.items():
-            if owner == key:
-                self._owners[slot] = None
-                self._owners.move_to_end(slot, last=False)
-                return
-
-
 class LlamaServer:
     """Loads a GGUF model and generates text for several conversations at once.
 
@@ -149,11 +104,12 @@ class LlamaServer:
         if not model.is_file():
             raise StageError(f"there is no model file {model.name}; fetch the models first", stage="llama")
         self._directory = Path(tempfile.mkdtemp(prefix="duplex-"))  # mode 0700
+        self._forget_directory = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
         self._socket = self._directory / "llama.sock"
         try:
             self._server: Any = xllamacpp.Server(self._params(model, slots, context_tokens, threads, batch_threads))
         except RuntimeError as error:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            self._forget_directory()
             message = f"llama.cpp cannot load {model.name}: the file is broken, or memory is short"
             raise StageError(message, stage="llama") from error
         # A native server that is closed before its loop has begun never ends (seen in this version); one answer proves
@@ -285,7 +241,7 @@ class LlamaServer:
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._table.busy)
             self._server = None
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._forget_directory()
 
 
 class _Reader:

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duplex.engine.llama import BATCH_TOKENS, Completion, Interrupt, LlamaServer, SlotTable, _Reader
+from duplex.engine.llama import BATCH_TOKENS, Completion, Interrupt, LlamaServer, _Reader
+from duplex.engine.slots import SlotTable
 from duplex.errors import StageError
 
 
