@@ -355,7 +355,7 @@ test("it fits a phone, and is dark where the user likes it dark", async (t) => {
 const TURN = {
   response_id: "resp_1",
   marks: [
-    { name: "end_of_turn", ms: 210 },
+    { name: "end_of_turn", ms: 15 },
     { name: "never", ms: null },
   ],
   stages: [
