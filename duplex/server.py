@@ -16,10 +16,11 @@ import uvloop
 from duplex.config import ServerConfig
 from duplex.connector.memory import MemoryConnector
 from duplex.errors import ConfigError
+from duplex.heap import keep_small
 from duplex.metrics import Metrics, Reading
 from duplex.models.store import ModelStore
 from duplex.models.voice.graph import VOICE
-from duplex.models.voice.pipeline import INSTRUCTIONS, VoicePipeline
+from duplex.models.voice.pipeline import INSTRUCTIONS, TRANSCRIBER, VOICES, VoicePipeline
 from duplex.orchestrator.core import Orchestrator
 from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.orchestrator.trace import TraceLog
@@ -52,7 +53,7 @@ class Server:
         limits, compute = config.limits, config.compute
         store = ModelStore(config.models_path, owned=config.models_dir is None)
         self.ready = False
-        self.served = Served()
+        self.served = Served(voices=VOICES, transcriber=TRANSCRIBER)
         self.connector = MemoryConnector(budget_bytes=compute.connector_budget_bytes)
         self.pipeline = VoicePipeline(
             path=store.path,
@@ -199,6 +200,7 @@ async def _serve(config: ServerConfig) -> int:
 
 def serve(config: ServerConfig) -> int:
     """Run until SIGINT or SIGTERM; returns the exit code. Raises DuplexError where the server cannot start."""
+    keep_small()
     logging.basicConfig(level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:

@@ -53,6 +53,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "duplex.session.settings",
         "duplex.transport",
     ),
+    "duplex.heap": (),
     "duplex.metrics": (),
     "duplex.waterfall": ("duplex.orchestrator.trace", "duplex.session.turnlog"),
     "duplex.warmup": (

