@@ -1,4 +1,4 @@
-"""Keeps glibc's heap small: models come and go in large pieces on several threads, and by default each leaves a hole."""
+"""Keeps glibc's heap small: models come and go in large pieces on several threads, and each leaves a hole."""
 
 from __future__ import annotations
 

@@ -67,9 +67,9 @@ MUTANTS = [
     ),
     Mutant(
         "history_keeps_the_unheard",
-        "session/answering.py",
-        "text = cut_to_words(answer.text, heard.text_end)",
-        "text = answer.text",
+        "session/answer.py",
+        "text = cut_to_words(self.text, heard.text_end)",
+        "text = self.text",
     ),
     Mutant(
         "tail_is_not_cut",

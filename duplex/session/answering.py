@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Literal
 
@@ -11,23 +10,22 @@ from duplex.connector.base import Handle
 from duplex.connector.payload import Message, Prompt
 from duplex.engine.base import StageOptions
 from duplex.errors import StateError
+from duplex.session.answer import Answer
 from duplex.session.conversation import Conversation
 from duplex.session.effects import Abort, Effect, Note, Play, Submit, Tell, Update
 from duplex.session.events import Completed
 from duplex.session.fence import MAIN, Fence
-from duplex.session.item import Item, Part, Status
 from duplex.session.notices import (
     ItemAdded,
     ItemDone,
     ResponseCreated,
     ResponseDone,
-    ResponseInfo,
     ResponseItemAdded,
     ResponseStatus,
     ResponseText,
 )
-from duplex.session.playback import Playback, PlaybackState, cut_to_words
-from duplex.session.settings import Modality, ResponseOptions, SessionLimits, SessionSettings
+from duplex.session.playback import Playback, PlaybackState
+from duplex.session.settings import ResponseOptions, SessionLimits, SessionSettings
 from duplex.session.stages import SPEAKING, THINK, WRITING
 
 LEDGERS = 50
@@ -67,30 +65,6 @@ RESPONSE_TABLE: dict[tuple[ResponseState, ResponseInput], ResponseState] = {
 }
 
 StopReason = Literal["turn_detected", "client_cancelled", "failed", "closed"]
-
-
-@dataclass(slots=True, kw_only=True)
-class Answer:
-    """One response, and the ledger of its audio.
-
-    Attributes:
-        announced: whether the client knows of it.
-        text: everything generated so far.
-        added: whether its item is in the conversation.
-    """
-
-    response_id: str
-    item_id: str
-    fence: Fence
-    modality: Modality
-    options: ResponseOptions
-    max_output_tokens: int
-    playback: Playback
-    announced: bool = False
-    text: str = ""
-    added: bool = False
-    usage: Completed | None = None
-    previous_item_id: str | None = field(default=None)
 
 
 class Answering:
@@ -157,6 +131,7 @@ class Answering:
             modality=options.modality or settings.modality,
             options=options,
             max_output_tokens=min(asked, self._limits.max_output_tokens),
+            hz=self._limits.output_hz,
             playback=Playback(hz=self._limits.output_hz, ahead_s=self._limits.audio_ahead_s),
         )
         stages = SPEAKING if answer.modality == "audio" else WRITING
@@ -169,7 +144,7 @@ class Answering:
 
     def _announce(self, answer: Answer) -> list[Effect]:
         answer.announced = True
-        return [Tell(notice=ResponseCreated(response=self._info(answer, "in_progress")))]
+        return [Tell(notice=ResponseCreated(response=answer.info("in_progress")))]
 
     def prompt(self, messages: tuple[Message, ...], settings: SessionSettings) -> list[Effect]:
         """The prompt is complete: generate."""
@@ -209,7 +184,7 @@ class Answering:
         if answer.added:
             return []
         answer.added = True
-        item = self._item(answer, status="in_progress", text="", audio_ms=0)
+        item = answer.item(status="in_progress", text="", samples=0)
         answer.previous_item_id = self._conversation.insert(item)
         added = ResponseItemAdded(response_id=answer.response_id, item=item, previous_item_id=answer.previous_item_id)
         return [
@@ -236,7 +211,7 @@ class Answering:
         answer = self._live()
         answer.usage = event
         answer.playback.end()
-        generated_ms = self._ms(answer.playback.generated)
+        generated_ms = answer.ms(answer.playback.generated)
         note = Note(response_id=answer.response_id, name="generated", value_ms=generated_ms)
         return [note, *self.wake(now)]
 
@@ -284,9 +259,9 @@ class Answering:
     def _sent_note(self, answer: Answer, name: str, now: float) -> list[Effect]:
         note, playback = answer.response_id, answer.playback
         return [
-            Note(response_id=note, name="generated_when_" + name, value_ms=self._ms(playback.generated)),
-            Note(response_id=note, name="sent_when_" + name, value_ms=self._ms(playback.sent)),
-            Note(response_id=note, name="played_when_" + name, value_ms=self._ms(playback.played(now))),
+            Note(response_id=note, name="generated_when_" + name, value_ms=answer.ms(playback.generated)),
+            Note(response_id=note, name="sent_when_" + name, value_ms=answer.ms(playback.sent)),
+            Note(response_id=note, name="played_when_" + name, value_ms=answer.ms(playback.played(now))),
         ]
 
     def _cut_tail(self, now: float) -> list[Effect]:
@@ -304,19 +279,18 @@ class Answering:
     ) -> list[Effect]:
         self._answer = None
         if now is None:
-            item = self._item(answer, status="completed", text=answer.text, audio_ms=self._ms(answer.playback.sent))
-            if status == "incomplete":
-                item = replace(item, status="incomplete")
+            whole = "completed" if status == "completed" else "incomplete"
+            item = answer.item(status=whole, text=answer.text, samples=answer.playback.sent)
         else:
-            item = self._heard(answer, answer.playback.played(now))
+            item = answer.heard(answer.playback.played(now))
         effects: list[Effect] = []
         if answer.added:
             self._ledgers[answer.item_id] = answer
             while len(self._ledgers) > LEDGERS:
                 self._ledgers.popitem(last=False)
             self._conversation.replace(item)
-        effects.append(Note(response_id=answer.response_id, name="done", value_ms=self._ms(answer.playback.sent)))
-        info = self._info(answer, status, reason=reason, error=error, item=item if answer.added else None)
+        effects.append(Note(response_id=answer.response_id, name="done", value_ms=answer.ms(answer.playback.sent)))
+        info = answer.info(status, reason=reason, error=error, item=item if answer.added else None)
         if answer.added:
             effects.append(Tell(notice=ItemDone(item=item, previous_item_id=answer.previous_item_id)))
         return [*effects, Tell(notice=ResponseDone(response=info))]
@@ -327,46 +301,11 @@ class Answering:
         Raises KeyError where no ledger of the item is kept.
         """
         answer = self._ledgers[item_id]
-        sent_ms = self._ms(answer.playback.sent)
+        sent_ms = answer.ms(answer.playback.sent)
         if audio_end_ms > sent_ms:
             return sent_ms
         self._cut(answer, audio_end_ms * self._limits.output_hz // 1000)
         return None
 
     def _cut(self, answer: Answer, samples: int) -> None:
-        self._conversation.replace(self._heard(answer, samples))
-
-    def _heard(self, answer: Answer, samples: int) -> Item:
-        """The item as it was heard. Text that is not spoken was seen at once."""
-        if answer.modality == "text":
-            return self._item(answer, status="incomplete", text=answer.text, audio_ms=0)
-        heard = answer.playback.heard(samples)
-        text = cut_to_words(answer.text, heard.text_end)
-        return self._item(answer, status="incomplete", text=text, audio_ms=self._ms(heard.samples))
-
-    def _item(self, answer: Answer, *, status: Status, text: str, audio_ms: int) -> Item:
-        part = Part(kind=answer.modality, text=text, audio_ms=audio_ms)
-        return Item(item_id=answer.item_id, role="assistant", status=status, parts=(part,))
-
-    def _ms(self, samples: int) -> int:
-        return samples * 1000 // self._limits.output_hz
-
-    def _info(
-        self, answer: Answer, status: ResponseStatus, *, reason: str = "", error: str = "", item: Item | None = None
-    ) -> ResponseInfo:
-        usage = answer.usage
-        return ResponseInfo(
-            response_id=answer.response_id,
-            modality=answer.modality,
-            status=status,
-            status_reason=reason,
-            error=error,
-            item=item,
-            previous_item_id=answer.previous_item_id,
-            audio_ms=self._ms(answer.playback.sent),
-            input_tokens=usage.input_tokens if usage is not None else 0,
-            cached_tokens=usage.cached_tokens if usage is not None else 0,
-            output_tokens=usage.output_tokens if usage is not None else 0,
-            max_output_tokens=answer.max_output_tokens,
-            metadata=answer.options.metadata,
-        )
+        self._conversation.replace(answer.heard(samples))
