@@ -15,6 +15,7 @@ from duplex.session.conversation import Conversation
 from duplex.session.effects import Abort, Effect, Note, Play, Submit, Tell, Update
 from duplex.session.events import Completed
 from duplex.session.fence import MAIN, Fence
+from duplex.session.item import Status
 from duplex.session.notices import (
     ItemAdded,
     ItemDone,
@@ -279,7 +280,7 @@ class Answering:
     ) -> list[Effect]:
         self._answer = None
         if now is None:
-            whole = "completed" if status == "completed" else "incomplete"
+            whole: Status = "completed" if status == "completed" else "incomplete"
             item = answer.item(status=whole, text=answer.text, samples=answer.playback.sent)
         else:
             item = answer.heard(answer.playback.played(now))
