@@ -23,13 +23,19 @@ class Admission:
         """Places taken."""
         return len(self._held)
 
+    def refusal(self) -> AdmissionRefused | None:
+        """What `admit` would raise now for want of a place; None where there is one."""
+        if len(self._held) < self.capacity:
+            return None
+        message = f"All {self.capacity} sessions of this server are taken; try again in a moment."
+        return AdmissionRefused(message, retry_after_s=RETRY_AFTER_S)
+
     def admit(self, session_id: str) -> None:
         """Take a place. Raises AdmissionRefused where none is free, StateError where the session has one."""
         if session_id in self._held:
             raise StateError(f"session {session_id} has a place already")
-        if len(self._held) >= self.capacity:
-            message = f"All {self.capacity} sessions of this server are taken; try again in a moment."
-            raise AdmissionRefused(message, retry_after_s=RETRY_AFTER_S)
+        if (refused := self.refusal()) is not None:
+            raise refused
         self._held.add(session_id)
 
     def release(self, session_id: str) -> None:

@@ -59,11 +59,18 @@ class Host:
         self._runners: dict[str, SessionRunner] = {}
         self._closing = False
 
+    def refusal(self) -> AdmissionRefused | None:
+        """Why `open` would be refused now; None where it would not."""
+        return self._shutting_down() if self._closing else self.admission.refusal()
+
+    def _shutting_down(self) -> AdmissionRefused:
+        return AdmissionRefused("The server is shutting down.", retry_after_s=RETRY_AFTER_S)
+
     @asynccontextmanager
     async def open(self) -> AsyncIterator[SessionPort]:
         """Admit and run one session; see `port.SessionHost.open`."""
         if self._closing:
-            raise AdmissionRefused("The server is shutting down.", retry_after_s=RETRY_AFTER_S)
+            raise self._shutting_down()
         session_id = "sess_" + secrets.token_hex(8)
         self._admit(session_id)
         try:

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from duplex.errors import AdmissionRefused
 from duplex.session.events import ClientEvent
 from duplex.session.fence import Fence
 from duplex.session.notices import Notice
@@ -48,6 +49,9 @@ class SessionPort(Protocol):
 
 class SessionHost(Protocol):
     """Opens sessions."""
+
+    def refusal(self) -> AdmissionRefused | None:
+        """Why `open` would be refused now; None where it would not."""
 
     def open(self) -> AbstractAsyncContextManager[SessionPort]:
         """Admit and run one session; leaving the context closes it and gives its place back.

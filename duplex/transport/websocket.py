@@ -50,6 +50,8 @@ class RealtimeEndpoint:
         refusal = self._refusal(request)
         if refusal is not None:
             return refusal
+        if (refused := self._host.refusal()) is not None:
+            return busy(refused)
         headers = {"Upgrade": "websocket", "Connection": "Upgrade"}
         return problem(426, "Sessions are held over a WebSocket.", code="upgrade_required", headers=headers)
 

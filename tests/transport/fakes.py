@@ -110,10 +110,15 @@ class Host:
         self.open_sessions = 0
         self.ports: list[Port] = []
 
+    def refusal(self) -> AdmissionRefused | None:
+        if self.open_sessions < self._places:
+            return None
+        return AdmissionRefused("Every place is taken; try again in 7 seconds.", retry_after_s=6.2)
+
     @asynccontextmanager
     async def open(self) -> AsyncIterator[SessionPort]:
-        if self.open_sessions >= self._places:
-            raise AdmissionRefused("Every place is taken; try again in 7 seconds.", retry_after_s=6.2)
+        if (refused := self.refusal()) is not None:
+            raise refused
         self.open_sessions += 1
         port = Port(self._answer, mailbox=self._mailbox)
         self.ports.append(port)

@@ -10,7 +10,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from duplex.errors import ConfigError
-from tests.transport.fakes import Info, Settings, app
+from tests.transport.fakes import Host, Info, Settings, app
 
 pytestmark = pytest.mark.anyio
 
@@ -28,9 +28,11 @@ def web(tmp_path: Path) -> Path:
     return directory
 
 
-async def get(path: str, web: Path, *, info: Info | None = None, method: str = "GET", **headers: str) -> httpx.Response:
+async def get(
+    path: str, web: Path, *, info: Info | None = None, host: Host | None = None, method: str = "GET", **headers: str
+) -> httpx.Response:
     settings = Settings(api_key="sesame") if headers.pop("guarded", None) else Settings()
-    transport = httpx.ASGITransport(app(info=info, settings=settings, web=web), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app(host=host, info=info, settings=settings, web=web), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
         return await client.request(method, path, headers=headers)
 
@@ -140,6 +142,9 @@ async def test_a_page_can_read_why_its_handshake_was_refused(web: Path) -> None:
     assert refusal(foreign)["code"] == "origin_not_allowed"
     assert refusal(await get("/v1/realtime?model=gpt-9", web))["code"] == "model_not_found"
     assert refusal(await get("/v1/realtime", web, info=Info(ready=False)))["code"] == "not_ready"
+    full = await get("/v1/realtime", web, host=Host(places=0))
+    assert (full.status_code, full.headers["retry-after"]) == (503, "7")
+    assert refusal(full)["code"] == "server_full"
 
 
 async def test_a_fault_says_nothing_of_itself(web: Path) -> None:
