@@ -102,6 +102,36 @@ MUTANTS = [
         "if not self.answering.waiting:",
     ),
     Mutant(
+        "gate_lets_audio_through",
+        "session/answering.py",
+        "if answer is None or not answer.announced:\n            return []\n        first",
+        "if answer is None:\n            return []\n        first",
+    ),
+    Mutant(
+        "gate_lets_words_through",
+        "session/answering.py",
+        "*(self._say(answer, text) if answer.announced else [])",
+        "*self._say(answer, text)",
+    ),
+    Mutant(
+        "provisional_survives_speech",
+        "session/core.py",
+        "                case Resume():\n                    effects += self._fence_provisional(now)",
+        "                case Resume():\n                    pass",
+    ),
+    Mutant(
+        "provisional_answers_other_words",
+        "session/answering.py",
+        "return answer is not None and answer.prompted == messages and answer.settings == settings",
+        "return answer is not None and answer.settings == settings",
+    ),
+    Mutant(
+        "provisional_under_old_settings",
+        "session/answering.py",
+        "return answer is not None and answer.prompted == messages and answer.settings == settings",
+        "return answer is not None and answer.prompted == messages",
+    ),
+    Mutant(
         "old_answer_ends_the_turn",
         "session/detector.py",
         "if self.state is not TurnState.PAUSED or verdict.end != self._asked:",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from duplex.connector.payload import Message
 from duplex.session.events import Completed
 from duplex.session.fence import Fence
 from duplex.session.item import Item, Part, Status
 from duplex.session.notices import ResponseInfo, ResponseStatus
 from duplex.session.playback import Playback, cut_to_words
-from duplex.session.settings import Modality, ResponseOptions
+from duplex.session.settings import Modality, ResponseOptions, SessionSettings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -19,7 +20,9 @@ class Answer:
     Attributes:
         fence: of its turn.
         hz: of its audio.
-        announced: whether the client knows of it.
+        settings: of the session when it was begun.
+        announced: whether the client knows of it. Until then its gate is shut: nothing of it goes out or into history.
+        prompted: the messages that it answers, once they are known.
         text: everything generated so far.
         added: whether its item is in the conversation; `previous_item_id`: the item before that.
         usage: what it cost, once all is generated.
@@ -32,8 +35,10 @@ class Answer:
     options: ResponseOptions
     max_output_tokens: int
     hz: int
+    settings: SessionSettings
     playback: Playback
     announced: bool = False
+    prompted: tuple[Message, ...] | None = None
     text: str = ""
     added: bool = False
     previous_item_id: str | None = None

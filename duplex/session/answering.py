@@ -109,6 +109,12 @@ class Answering:
         """Whether the client knows of the response under way."""
         return self._answer is not None and self._answer.announced
 
+    @property
+    def provisional(self) -> bool:
+        """Whether an answer is being made whose turn may still go on."""
+        answer = self._answer
+        return answer is not None and not answer.announced and answer.prompted is not None
+
     def instructions(self, settings: SessionSettings) -> str:
         """The system message of the response under way."""
         own = self._live().options.instructions
@@ -116,7 +122,8 @@ class Answering:
 
     def deadline(self, now: float) -> float | None:
         """When `wake` should be called next."""
-        return self._answer.playback.deadline(now) if self._answer is not None else None
+        answer = self._answer
+        return answer.playback.deadline(now) if answer is not None and answer.announced else None
 
     def create(self, settings: SessionSettings, options: ResponseOptions, *, announce: bool) -> list[Effect]:
         """Get every stage ready for an answer; the prompt follows. Raises StateError where one is under way."""
@@ -133,6 +140,7 @@ class Answering:
             options=options,
             max_output_tokens=min(asked, self._limits.max_output_tokens),
             hz=self._limits.output_hz,
+            settings=settings,
             playback=Playback(hz=self._limits.output_hz, ahead_s=self._limits.audio_ahead_s),
         )
         stages = SPEAKING if answer.modality == "audio" else WRITING
@@ -147,22 +155,37 @@ class Answering:
         answer.announced = True
         return [Tell(notice=ResponseCreated(response=answer.info("in_progress")))]
 
-    def prompt(self, messages: tuple[Message, ...], settings: SessionSettings) -> list[Effect]:
-        """The prompt is complete: generate."""
+    def prompt(self, messages: tuple[Message, ...], settings: SessionSettings, *, announce: bool) -> list[Effect]:
+        """The prompt is complete: generate. Without `announce` behind a shut gate, until `confirm`."""
         self._move(ResponseInput.PROMPT)
         answer = self._live()
+        answer.prompted = messages
         prompt = Prompt(
             messages=messages,
             cache_key=self.fence.session_id,
             max_tokens=answer.max_output_tokens,
             temperature=settings.temperature,
         )
-        effects = [] if answer.announced else self._announce(answer)
+        effects = self._announce(answer) if announce and not answer.announced else []
         return [
             *effects,
             Update(fence=answer.fence, stage=THINK, payload=prompt, final=True),
             Note(response_id=answer.response_id, name="prompt"),
         ]
+
+    def answers(self, messages: tuple[Message, ...], settings: SessionSettings) -> bool:
+        """Whether the answer under way is one to exactly these messages, under these settings."""
+        answer = self._answer
+        return answer is not None and answer.prompted == messages and answer.settings == settings
+
+    def confirm(self, now: float) -> list[Effect]:
+        """The turn is over as it was provisionally taken: open the gate."""
+        answer = self._live()
+        effects = self._announce(answer)
+        effects.append(Note(response_id=answer.response_id, name="confirmed"))
+        if answer.text:
+            effects += self._say(answer, answer.text)
+        return [*effects, *self.wake(now)]
 
     def _live(self) -> Answer:
         if self._answer is None:
@@ -177,7 +200,11 @@ class Answering:
         if not self._is_live(fence) or self.state is not ResponseState.GENERATING or not text:
             return []
         answer = self._live()
+        first = [] if answer.text else [Note(response_id=answer.response_id, name="first_text")]
         answer.text += text
+        return [*first, *(self._say(answer, text) if answer.announced else [])]
+
+    def _say(self, answer: Answer, text: str) -> list[Effect]:
         told = ResponseText(response_id=answer.response_id, item_id=answer.item_id, text=text, modality=answer.modality)
         return [*self._add_item(answer), Tell(notice=told)]
 
@@ -189,7 +216,6 @@ class Answering:
         answer.previous_item_id = self._conversation.insert(item)
         added = ResponseItemAdded(response_id=answer.response_id, item=item, previous_item_id=answer.previous_item_id)
         return [
-            Note(response_id=answer.response_id, name="first_text"),
             Tell(notice=added),
             Tell(notice=ItemAdded(item=item, previous_item_id=answer.previous_item_id)),
         ]
@@ -200,6 +226,8 @@ class Answering:
             return []
         answer = self._live()
         answer.playback.offer(handle)
+        if not answer.announced:
+            return []
         return [*self._add_item(answer), *self.wake(now)]
 
     def completed(self, event: Completed, now: float) -> list[Effect]:
@@ -219,7 +247,7 @@ class Answering:
     def wake(self, now: float) -> list[Effect]:
         """Send what is due; when all is sent the response is done."""
         answer = self._answer
-        if answer is None:
+        if answer is None or not answer.announced:
             return []
         first = answer.playback.sent == 0
         # The audio's own fence goes with it, not the session's present one.

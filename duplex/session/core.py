@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from duplex.connector.payload import EndOfTurn, Speech, Text, Transcript
+from duplex.connector.payload import EndOfTurn, Message, Speech, Text, Transcript
 from duplex.errors import ClientError
 from duplex.session.answering import Answering
 from duplex.session.conversation import Conversation
-from duplex.session.detector import Ask, End, Onset, Pause
-from duplex.session.effects import Abort, Effect, Note, Release, Tell
+from duplex.session.detector import Ask, End, Onset, Pause, Resume
+from duplex.session.effects import Abort, Count, Effect, Note, Release, Tell
 from duplex.session.events import (
     AppendAudio,
     CancelResponse,
@@ -148,7 +148,7 @@ class Session:
             case CommitAudio(event_id=event_id):
                 return self._commit_by_hand(event_id, now)
             case ClearAudio():
-                return [*self.listening.clear(), Tell(notice=AudioCleared())]
+                return [*self._fence_provisional(now), *self.listening.clear(), Tell(notice=AudioCleared())]
             case Configure(settings=settings):
                 self.settings = settings
                 self.listening.configure(settings.turn_detection)
@@ -162,22 +162,23 @@ class Session:
             case TruncateItem():
                 return self.history.truncate(event)
             case CreateResponse(options=options, event_id=event_id):
-                return self._create_response(options, event_id)
+                return self._create_response(options, event_id, now)
             case CancelResponse():
                 return self._cancel_response(event, now)
             case Close(reason=reason):
                 return self._close(reason)
 
-    def _create_response(self, options: ResponseOptions, event_id: str | None) -> list[Effect]:
+    def _create_response(self, options: ResponseOptions, event_id: str | None, now: float) -> list[Effect]:
+        fenced = self._fence_provisional(now) if self.listening.utterance is not None else []
         active = self.answering.active_id
         if active is not None:
             message = f"The response {active!r} is active; wait for response.done, or cancel it first."
             raise ClientError(message, code="conversation_already_has_active_response", event_id=event_id)
         effects = self.answering.create(self.settings, options, announce=True)
-        return [*effects, *self._prompt_if_ready()]
+        return [*fenced, *effects, *self._prompt_if_ready()]
 
     def _cancel_response(self, event: CancelResponse, now: float) -> list[Effect]:
-        active = self.answering.active_id
+        active = self.answering.active_id if self.answering.announced else None
         if active is None or event.response_id not in (None, active):
             message = "There is no active response to cancel."
             raise ClientError(message, code="response_cancel_not_active", event_id=event.event_id)
@@ -225,11 +226,12 @@ class Session:
         detection = self.listening.detection
         if not committed.detected or detection is None or not detection.create_response:
             return effects
-        if self.answering.active_id is not None:
+        if self.answering.announced:
             message = "The turn was not answered: a response was active, and interrupt_response is off."
             error = ClientError(message, code="conversation_already_has_active_response")
             return [*effects, Tell(notice=Refused(error=error))]
-        effects += self.answering.create(self.settings, ResponseOptions(), announce=False)
+        if self.answering.active_id is None:  # It may have been begun in the pause, or be owed since the turn before.
+            effects += self.answering.create(self.settings, ResponseOptions(), announce=False)
         response_id = self.answering.live_id()
         silence = self.listening.position - committed.speech_end
         ago_s = silence / self._limits.input_hz
@@ -250,9 +252,9 @@ class Session:
             case Completed(fence=fence) if fence == self.listening.fence:
                 return self._close("failed")
             case Completed(fence=fence) if fence in self._recognising:
-                return self._unrecognised(fence, "Recognition ended without a transcript.")
+                return self._unrecognised(fence, "Recognition ended without a transcript.", now)
             case Completed(fence=fence) if self.listening.hears(fence):
-                return self._lost("recognition ended before the turn did")
+                return self._lost("recognition ended before the turn did", now)
             case Completed():
                 return self.answering.completed(report, now)
             case Failed():
@@ -264,7 +266,7 @@ class Session:
             case Speech() | EndOfTurn():
                 return self._listened(payload, now) if fence == self.listening.fence else []
             case Transcript():
-                return self._transcribed(fence, payload, now) if payload.final else []
+                return self._transcribed(fence, payload, now) if payload.final else self._paused(fence, payload, now)
             case Text(text=text):
                 return self.answering.wrote(fence, text)
 
@@ -274,6 +276,8 @@ class Session:
             match signal:
                 case Onset():
                     effects += self._onset(signal, now)
+                case Resume():
+                    effects += self._fence_provisional(now)
                 case Pause() | Ask():
                     effects += self.listening.mark(signal)
                 case End():
@@ -288,10 +292,53 @@ class Session:
         audio_ms = self._set_transcript(item_id, transcript.text)
         told = Transcribed(item_id=item_id, text=transcript.text, audio_ms=audio_ms)
         effects: list[Effect] = [Tell(notice=told)]
-        if self.answering.waiting and not self.answering.announced and not self._words_to_answer(transcript):
+        unseen = self.answering.active_id is not None and not self.answering.announced
+        if unseen and not self._words_to_answer(transcript):
             # A noise ended a "turn" without words: there is nothing to answer, and nobody was told of an answer.
             return [*effects, *self.answering.interrupt(now, "turn_detected")]
-        return [*effects, *self._prompt_if_ready()]
+        return [*effects, *self._words_known(now)]
+
+    def _words_known(self, now: float) -> list[Effect]:
+        return self._confirm(now) if self.answering.provisional else self._prompt_if_ready()
+
+    def _paused(self, fence: Fence, transcript: Transcript, now: float) -> list[Effect]:
+        """The user has paused, and this is what was said so far: begin to answer it behind a shut gate."""
+        detection = self.listening.detection
+        wanted = self._limits.provisional and detection is not None and detection.create_response
+        if not wanted or self.listening.paused_at(fence) != transcript.end or not transcript.text.strip():
+            return []
+        taken = self.answering.active_id is not None and not self.answering.provisional
+        if taken or self.conversation.awaits_transcript:
+            return []
+        said = Message(role="user", text=transcript.text)
+        messages = (*self.conversation.messages(self.settings.instructions), said)
+        if self.answering.answers(messages, self.settings):
+            return []
+        return [
+            *self._fence_provisional(now),
+            Count(what="provisional_turns"),
+            *self.answering.create(self.settings, ResponseOptions(), announce=False),
+            *self.answering.prompt(messages, self.settings, announce=False),
+        ]
+
+    def _fence_provisional(self, now: float) -> list[Effect]:
+        """The turn goes on, or is gone: what was begun to answer it was never there."""
+        if not self.answering.provisional:
+            return []
+        return [Count(what="provisional_turns_fenced"), *self.answering.interrupt(now, "turn_detected")]
+
+    def _confirm(self, now: float) -> list[Effect]:
+        """The turn is over and its words are final: open the gate, or begin again where they are other words."""
+        messages = self.conversation.messages(self.settings.instructions)
+        if self.conversation.awaits_transcript:
+            return []
+        if self.answering.answers(messages, self.settings):
+            return [Count(what="provisional_turns_confirmed"), *self.answering.confirm(now)]
+        return [
+            *self._fence_provisional(now),
+            *self.answering.create(self.settings, ResponseOptions(), announce=False),
+            *self._prompt_if_ready(),
+        ]
 
     def _words_to_answer(self, transcript: Transcript) -> bool:
         return bool(transcript.text.strip()) or self.conversation.awaits_transcript
@@ -309,28 +356,36 @@ class Session:
         if not self.answering.waiting or self.conversation.awaits_transcript:
             return []
         instructions = self.answering.instructions(self.settings)
-        return self.answering.prompt(self.conversation.messages(instructions), self.settings)
+        return self.answering.prompt(self.conversation.messages(instructions), self.settings, announce=True)
 
     def _failed(self, report: Failed, now: float) -> list[Effect]:
         if report.fence == self.listening.fence:
             return self._close("failed")
         if report.fence in self._recognising:
-            return self._unrecognised(report.fence, str(report.error))
+            return self._unrecognised(report.fence, str(report.error), now)
         if self.listening.hears(report.fence):
-            return self._lost(str(report.error))
+            return self._lost(str(report.error), now)
         if self.answering.active_id is not None and report.fence == self.answering.fence:
-            return self.answering.interrupt(now, "failed", error=str(report.error))
+            return self._answer_failed(report, now)
         return []
 
-    def _lost(self, why: str) -> list[Effect]:
+    def _answer_failed(self, report: Failed, now: float) -> list[Effect]:
+        owed = self.answering.provisional and self.listening.utterance is None
+        effects = self.answering.interrupt(now, "failed", error=str(report.error))
+        if not owed:
+            return effects
+        # It had been begun too early, and failed unseen: the turn is over by now, and is answered all the same.
+        return [*effects, *self.answering.create(self.settings, ResponseOptions(), announce=False)]
+
+    def _lost(self, why: str, now: float) -> list[Effect]:
         message = f"What was being said is lost, please say it again: {why}."
         error = ClientError(message, code="transcription_failed", kind="server_error")
-        return [*self.listening.clear(), Tell(notice=Refused(error=error))]
+        return [*self._fence_provisional(now), *self.listening.clear(), Tell(notice=Refused(error=error))]
 
-    def _unrecognised(self, fence: Fence, message: str) -> list[Effect]:
+    def _unrecognised(self, fence: Fence, message: str, now: float) -> list[Effect]:
         item_id = self._recognising.pop(fence).utterance.item_id
         self._set_transcript(item_id, "")
-        return [Tell(notice=TranscriptionFailed(item_id=item_id, message=message)), *self._prompt_if_ready()]
+        return [Tell(notice=TranscriptionFailed(item_id=item_id, message=message)), *self._words_known(now)]
 
     def _close(self, reason: str) -> list[Effect]:
         self.closed = True

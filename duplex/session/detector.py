@@ -54,6 +54,13 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """The turn that began at `start` goes on after a pause."""
+
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """Is the turn complete that began at `start`? Asked with the silence up to `end`."""
 
@@ -69,7 +76,7 @@ class End:
     end: int
 
 
-Signal = Onset | Pause | Ask | End
+Signal = Onset | Pause | Resume | Ask | End
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,19 +169,26 @@ class TurnDetector:
             self._forget_answers()
             self._move(TurnInput.VOICE)
             return [Onset(at=self._start)]
+        resumed: list[Signal] = []
         if probability >= policy.threshold - HYSTERESIS:
             self._speech_end = self._position
             if self.state is TurnState.PAUSED:
                 self._forget_answers()
                 self._move(TurnInput.VOICE)
+                resumed.append(Resume(start=self._start))
         if self._position - self._start >= self._samples(policy.max_turn_ms):
-            return self._end()
+            return [*resumed, *self._end()]
         if self.state is TurnState.SPEAKING:
             if self._silence < self._samples(policy.pause_ms):
-                return []
+                return resumed
             self._move(TurnInput.SILENCE)
             return [Pause(start=self._start, end=self._speech_end), *self._paused()]
         return self._paused()
+
+    @property
+    def paused_at(self) -> int | None:
+        """Where the speech has paused; None where it has not."""
+        return self._speech_end if self.state is TurnState.PAUSED else None
 
     @property
     def _silence(self) -> int:

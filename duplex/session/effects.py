@@ -99,6 +99,13 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """Something has happened that is worth counting."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
     """The session is closed: give everything back. Comes once, last."""
 
@@ -106,4 +113,4 @@ class Release:
     reason: str
 
 
-Effect = Retain | Submit | Feed | Update | Abort | Play | Tell | Note | Release
+Effect = Retain | Submit | Feed | Update | Abort | Play | Tell | Note | Count | Release

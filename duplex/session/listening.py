@@ -86,6 +86,10 @@ class Listening:
         """Whether `fence` is that of the audio under way."""
         return self.utterance is not None and self.utterance.fence == fence
 
+    def paused_at(self, fence: Fence) -> int | None:
+        """Where the speech that `fence` recognises has paused; None where it goes on, or is over."""
+        return self._detector.paused_at if self._detector is not None and self.hears(fence) else None
+
     def ms(self, position: int) -> int:
         """A position in milliseconds."""
         return position * 1000 // self._limits.input_hz

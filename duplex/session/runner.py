@@ -17,7 +17,7 @@ from duplex.errors import ConnectorFull, StageError, StaleFence, UnknownHandle
 from duplex.orchestrator.core import Deliver, RequestCompleted, RequestFailed
 from duplex.orchestrator.runner import OrchestratorRunner, Report
 from duplex.session.core import Session
-from duplex.session.effects import Abort, Effect, Feed, Note, Play, Release, Retain, Submit, Tell, Update
+from duplex.session.effects import Abort, Count, Effect, Feed, Note, Play, Release, Retain, Submit, Tell, Update
 from duplex.session.events import ClientEvent, Close, Completed, Failed, Signalled, Spoke, StageReport
 from duplex.session.fence import Fence
 from duplex.session.mailbox import Mailbox
@@ -161,6 +161,8 @@ class SessionRunner:
             case Note(response_id=response_id, name=name, ago_s=ago_s, value_ms=value_ms, fence=fence_or_none):
                 moment = Moment(name=name, at_s=self._clock() - ago_s, value_ms=value_ms)
                 self._turns.add(response_id, self.session_id, moment, fence_or_none)
+            case Count(what=what):
+                self._counters[what] += 1
             case Release(reason=reason):
                 log.info("session %s closed: %s", self.session_id, reason)
 

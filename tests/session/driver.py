@@ -6,6 +6,7 @@ heard, which responses are open. They do not look into the core.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -15,7 +16,7 @@ from duplex.connector.base import Handle
 from duplex.connector.payload import EndOfTurn, Kind, Mark, MarkKind, Prompt, Speech, Text, Transcript
 from duplex.errors import StageError
 from duplex.session.core import Session
-from duplex.session.effects import Abort, Effect, Feed, Note, Play, Release, Retain, Submit, Tell, Update
+from duplex.session.effects import Abort, Count, Effect, Feed, Note, Play, Release, Retain, Submit, Tell, Update
 from duplex.session.events import AppendAudio, Completed, Event, Failed, Signalled, Spoke
 from duplex.session.fence import INPUT, MAIN, Fence
 from duplex.session.notices import (
@@ -73,6 +74,7 @@ class Driver:
     listened: int = 0
     keys: int = 0
     texts: dict[Fence, str] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.core = Session(session_id="sess_t", settings=self.settings, limits=self.limits, now=self.now)
@@ -143,6 +145,12 @@ class Driver:
         if fence in self.live:
             self.complete(fence)
 
+    def recognise_pause(self, text: str) -> None:
+        """Recognition has decoded up to the newest pause of what is being said."""
+        if self.marks:
+            fence, mark = self.marks[-1]
+            self.do(Signalled(fence=fence, payload=Transcript(text=text, end=mark.end, final=False)))
+
     def write(self, fence: Fence, text: str) -> None:
         """Words of a stage; those of one that has no prompt yet, or whose turn is over, must leave no trace."""
         start = len(self.texts.get(fence, ""))
@@ -201,6 +209,8 @@ class Driver:
                 self.check_play(effect)
             case Tell(notice=notice):
                 self.check_notice(notice)
+            case Count(what=what):
+                self.counts[what] += 1
             case Note(response_id=response_id):
                 assert response_id.startswith("resp_")
             case Release():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -172,6 +174,118 @@ def test_speaking_on_before_the_words_are_known_loses_no_words() -> None:
     prompt = list(driver.prompts.values())[-1]
     assert [message.text for message in prompt.messages] == ["Turn on", "the light."]
     assert len(driver.told(ResponseCreated)) == 1
+
+
+def provisional() -> Driver:
+    """A driver whose session has begun to answer in a pause, and has made a second of audio for it."""
+    driver = Driver()
+    driver.speak(20)
+    driver.microphone([0.01, 0.01])
+    driver.recognise_pause("What is it?")
+    fence = driver.main
+    assert fence is not None
+    driver.write(fence, "A clock.")
+    driver.make_audio(fence, SECOND)
+    driver.complete(fence)
+    return driver
+
+
+def test_an_answer_begun_in_a_pause_is_there_when_the_turn_ends() -> None:
+    driver = provisional()
+    assert [type(notice).__name__ for notice in driver.notices[1:]] == ["SpeechStarted"], "nothing shows"
+    assert not driver.played
+    assert len(driver.core.conversation.items) == 0
+    before = len(driver.submitted)
+    driver.silence()
+    assert len(driver.submitted) == before, "nothing has to be asked again"
+    driver.transcribe(driver.hearings()[0], "What is it?")
+    assert [play.handle.samples for play in driver.played] == [SECOND], "the audio is there with the turn's end"
+    shown = [type(notice).__name__ for notice in driver.notices[2:]]
+    assert shown == [
+        "SpeechStopped",
+        "AudioCommitted",
+        "ItemAdded",
+        "ItemDone",
+        "Transcribed",
+        "ResponseCreated",
+        "ResponseItemAdded",
+        "ItemAdded",
+        "ResponseText",
+        "ItemDone",
+        "ResponseDone",
+    ]
+    assert [item.text for item in driver.core.conversation.items] == ["What is it?", "A clock."]
+    assert driver.counts == {"provisional_turns": 1, "provisional_turns_confirmed": 1}
+
+
+def test_an_answer_begun_too_early_was_never_there() -> None:
+    driver = provisional()
+    first = driver.submitted[-1]
+    driver.speak(10)
+    assert first in driver.aborted
+    driver.silence()
+    driver.transcribe(driver.hearings()[0], "What is it that you want?")
+    (prompt,) = [prompt for fence, prompt in driver.prompts.items() if fence not in driver.aborted]
+    assert [message.text for message in prompt.messages] == ["What is it that you want?"]
+    assert len(driver.told(ResponseCreated)) == 1
+    assert not driver.played
+    assert driver.counts == {"provisional_turns": 1, "provisional_turns_fenced": 1}
+
+
+@pytest.mark.parametrize("change", ["words", "history", "instructions", "speed"])
+def test_an_answer_to_something_else_is_begun_again(change: str) -> None:
+    driver = provisional()
+    words = "What is it?"
+    if change == "words":
+        words = "What was it?"
+    elif change == "history":
+        driver.do(typed("By the way."))
+    elif change == "instructions":
+        driver.do(Configure(settings=SessionSettings(instructions="Whisper.")))
+    else:
+        driver.do(Configure(settings=SessionSettings(speed=1.5)))
+    driver.silence()
+    driver.transcribe(driver.hearings()[0], words)
+    assert not driver.played
+    prompt = list(driver.prompts.values())[-1]
+    assert prompt.messages == driver.core.conversation.messages(driver.core.settings.instructions)
+    assert prompt.messages[-1].text == words
+    assert len(driver.told(ResponseCreated)) == 1
+
+
+def test_a_provisional_answer_that_fails_is_not_missed() -> None:
+    for after_the_end in (False, True):
+        driver = Driver()
+        driver.speak(20)
+        driver.microphone([0.01, 0.01])
+        driver.recognise_pause("What is it?")
+        if after_the_end:
+            driver.silence()
+        assert driver.main is not None
+        driver.fail(driver.main)
+        if not after_the_end:
+            driver.silence()
+        driver.transcribe(driver.hearings()[0], "What is it?")
+        assert driver.main is not None
+        assert not driver.told(ResponseDone)
+        assert len(driver.told(ResponseCreated)) == 1
+
+
+def test_the_client_does_not_see_a_provisional_answer() -> None:
+    driver = provisional()
+    driver.do(CancelResponse())
+    assert driver.told(Refused)[-1].error.code == "response_cancel_not_active"
+    driver.do(CreateResponse())
+    assert len(driver.told(ResponseCreated)) == 1, "its own answer comes instead"
+    assert driver.counts["provisional_turns_fenced"] == 1
+
+
+def test_provisional_turns_can_be_off() -> None:
+    driver = Driver(limits=replace(LIMITS, provisional=False))
+    driver.speak(20)
+    driver.microphone([0.01, 0.01])
+    driver.recognise_pause("What is it?")
+    assert driver.main is None
 
 
 def test_turns_by_hand() -> None:

@@ -113,6 +113,27 @@ class SessionMachine(RuleBasedStateMachine):
     def transcribe(self, data: st.DataObject, text: str) -> None:
         self.driver.transcribe(self.any_fence(data, "hear"), text)  # type: ignore[arg-type]
 
+    @rule(text=st.sampled_from(["Hello.", "What time is it?", ""]))
+    def recognise_pause(self, text: str) -> None:
+        self.driver.recognise_pause(text)
+
+    @rule(text=st.sampled_from(["Hello.", "What time is it?"]), goes_on=st.booleans(), other=st.booleans())
+    def a_provisional_turn(self, text: str, goes_on: bool, other: bool) -> None:
+        """Begun in a pause; then the user goes on, or has said just that, or something else after all."""
+        self.driver.speak()
+        self.driver.microphone([0.01, 0.01])
+        self.driver.recognise_pause(text)
+        main = self.driver.main
+        if main is not None:
+            self.driver.write(main, "Well")
+            self.driver.make_audio(main, 3000)
+        if goes_on:
+            self.driver.speak(2)
+            return
+        self.driver.silence()
+        for fence in self.driver.hearings():
+            self.driver.transcribe(fence, "Something else." if other else text)
+
     @rule(data=st.data(), text=WORDS)
     def write(self, data: st.DataObject, text: str) -> None:
         self.driver.write(self.any_fence(data, "main"), text)  # type: ignore[arg-type]
