@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Build tools are pinned as well as what they build.
 INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt
+# Where there is no network pip ends with a conflict of versions.
+HELP := { echo "pip could not install: check the network and the disk, then give the same command again" >&2; exit 1; }
 
 .PHONY: run test check env fmt lock clean
 .DELETE_ON_ERROR:
@@ -45,17 +47,19 @@ clean:
 # The stamps lie inside the environment: whoever deletes it deletes them too. The complete set includes the runtime.
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	{ echo "Python 3.11 or newer is needed, and $(PYTHON) is older: try make PYTHON=python3.12" >&2; exit 1; }
+	{ echo "Python 3.11 or newer is needed, and $(PYTHON) is older or absent: add PYTHON=python3.12 to the command" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
 	{ echo "$(PYTHON) comes without venv: install it (on Debian, the package python3-venv)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
+	@$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip || $(HELP)
 	@touch $@
 
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(VENV)/.python
-	$(INSTALL) --editable .
+	@echo "installing what the server needs into $(VENV) (about 100 MB to fetch)"
+	@$(INSTALL) --editable . || $(HELP)
 	@touch $@
 
 $(VENV)/.complete: pyproject.toml constraints.txt | $(VENV)/.python
-	$(INSTALL) --editable '.[test,bench]'
+	@echo "installing what server, tests and benchmarks need into $(VENV) (about 200 MB to fetch)"
+	@$(INSTALL) --editable '.[test,bench]' || $(HELP)
 	@touch $(VENV)/.runtime $@

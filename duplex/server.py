@@ -93,9 +93,10 @@ class Server:
 
     async def start(self) -> None:
         """Load every model, and run a warm turn. Raises StageError where something does not work."""
+        log.info("loading the models")
         await self.orchestrator.start()
         heard = await warm_turn(self.host, self.settings, self.limits)
-        log.info("the warm turn heard %d characters of itself", len(heard))
+        log.info("one turn spoken to itself to warm up; %d characters of it recognised", len(heard))
         self.ready = True
 
     async def stop(self) -> None:
@@ -155,7 +156,9 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port") from error
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another port with --port, or `make run PORT=N`"
+        ) from error
     listening.set_inheritable(True)
     return listening
 
@@ -186,6 +189,7 @@ async def _serve(config: ServerConfig) -> int:
                         shown = f"[{host}]" if ":" in host else host
                         print(f"ready: http://{shown}:{port}/", flush=True)
                         await asyncio.wait({stop, serving}, return_when=asyncio.FIRST_COMPLETED)
+                        log.info("stopping")
                 finally:
                     starting.cancel()
                     stop.cancel()
@@ -202,6 +206,9 @@ def serve(config: ServerConfig) -> int:
     """Run until SIGINT or SIGTERM; returns the exit code. Raises DuplexError where the server cannot start."""
     keep_small()
     logging.basicConfig(level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if config.log_level == "info":
+        # It is the name of all that uvicorn says; "INFO uvicorn.error: connection open" reads like trouble.
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             return runner.run(_serve(config))

@@ -120,7 +120,7 @@ class Transcript:
 
     Attributes:
         text: all words since the start of the turn (a later transcript replaces an earlier one).
-        end: position up to which the input was decoded.
+        end: position that recognition has come to.
         final: True for the last one of its turn.
     """
 

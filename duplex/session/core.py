@@ -52,6 +52,9 @@ from duplex.session.notices import (
 )
 from duplex.session.settings import ResponseOptions, SessionLimits, SessionSettings
 
+UNRECOGNISED = 3
+"""Turns that may wait to be recognised before the client has to wait."""
+
 CLOSING = {
     "client": "The client closed the session.",
     "disconnected": "The connection to the client was lost.",
@@ -115,6 +118,11 @@ class Session:
         audio = self.answering.deadline(now)
         return min(self._expires, self._idle, *([audio] if audio is not None else []))
 
+    @property
+    def behind(self) -> bool:
+        """Whether the client has to wait until the stages have done more of what it has sent."""
+        return self.listening.behind or len(self._recognising) > UNRECOGNISED
+
     def wake(self, now: float) -> list[Effect]:
         """Time has passed."""
         if self.closed:
@@ -123,7 +131,13 @@ class Session:
             return self._close("expired")
         if now >= self._idle:
             return self._close("idle")
-        return self.answering.wake(now)
+        return self._not_idle(self.answering.wake(now), now)
+
+    def _not_idle(self, effects: list[Effect], now: float) -> list[Effect]:
+        """A long answer is no idleness, however long its listener says nothing."""
+        if effects:
+            self._idle = now + self._limits.idle_s
+        return effects
 
     def receive(self, event: Event, now: float) -> list[Effect]:
         """Something has happened. After the end nothing happens any more."""
@@ -131,7 +145,7 @@ class Session:
             return []
         match event:
             case Signalled() | Spoke() | Completed() | Failed():
-                return self._report(event, now)
+                return self._not_idle(self._report(event, now), now)
             case _:
                 self._idle = now + self._limits.idle_s
                 try:
@@ -266,6 +280,7 @@ class Session:
             case Speech() | EndOfTurn():
                 return self._listened(payload, now) if fence == self.listening.fence else []
             case Transcript():
+                self.listening.heard(fence, payload.end)
                 return self._transcribed(fence, payload, now) if payload.final else self._paused(fence, payload, now)
             case Text(text=text):
                 return self.answering.wrote(fence, text)

@@ -137,6 +137,11 @@ class TurnDetector:
         self._start = self._speech_end = self._position = 0
         self._forget_answers()
 
+    @property
+    def asked(self) -> int | None:
+        """Where the silence stood at the question that has no answer yet; None where none is open."""
+        return self._asked if self.state is TurnState.PAUSED else None
+
     def _forget_answers(self) -> None:
         self._asked: int | None = None
         self._next_ask = self._samples(self._policy.ask_ms)
@@ -217,10 +222,6 @@ class TurnDetector:
         silences = [self._samples(ms) for least, ms in policy.enough if verdict.probability >= least]
         self._enough = min(silences, default=None)
         return self._paused()
-
-    def end(self) -> list[Signal]:
-        """End the turn now, because the client says so; nothing where no turn is under way."""
-        return [] if self.state is TurnState.QUIET else self._end()
 
     def _end(self) -> list[Signal]:
         ended = End(start=self._start, end=self._speech_end)

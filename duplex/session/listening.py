@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duplex.connector.payload import EndOfTurn, Mark, MarkKind, Speech
-from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Signal, TurnDetector
+from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Signal, TurnDetector, TurnState
 from duplex.session.effects import Abort, Effect, Feed, Retain, Submit, Tell, Update
 from duplex.session.events import AppendAudio
 from duplex.session.fence import INPUT, Fence
@@ -16,6 +16,16 @@ from duplex.session.stages import ENDPOINT, HEAR, HEARING, LISTEN, LISTENING
 PREFIX_MS = 300
 """Audio kept from before an onset where the settings do not say it (OpenAI Realtime's own figure)."""
 
+QUESTION_MS = 8_000
+"""The newest audio of a turn that goes with the question whether it is complete."""
+
+LAG_MS = 500
+"""Input that may come after what was listened to, or after a question that has no answer yet. More would leave turns
+behind that nobody can end in time any more: then the client has to wait."""
+
+UNHEARD_MS = 30_000
+"""Input of one turn that may wait to be recognised."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Utterance:
@@ -23,13 +33,15 @@ class Utterance:
 
     Attributes:
         fence: of its recognition, in a lane of its own: an interrupted answer leaves it alone.
-        start: first sample; `fed`: one past the last sample that recognition has been given.
+        start: first sample; `fed`: one past the last sample that recognition has been given; `heard`: one past the
+            last that it has reported on.
     """
 
     item_id: str
     fence: Fence
     start: int
     fed: int
+    heard: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +72,8 @@ class Listening:
         self.utterance: Utterance | None = None
         self._limits = limits
         self._listened = 0  # one past the last sample that listening has reported on
-        self._floor = 0  # nothing before this position may enter a new utterance
+        self._asked = 0  # one past the last sample that went with a question
+        self._floor = 0  # nothing before this position may enter a new utterance, or begin one
         self._count = 0
         self._wanted = detection
         self._detection = detection
@@ -78,9 +91,16 @@ class Listening:
         return self._detection
 
     @property
-    def lag(self) -> int:
-        """Samples that were received and not yet listened to."""
-        return self.position - self._listened if self._detector is not None else 0
+    def behind(self) -> bool:
+        """Whether so much input waits for the stages that the client has to wait for them: files come faster than
+        real time."""
+        if self.utterance is not None and self.ms(self.utterance.fed - self.utterance.heard) > UNHEARD_MS:
+            return True
+        if self._detector is None:
+            return False
+        asked = self._detector.asked
+        listened = self._listened if asked is None else min(self._listened, asked)
+        return self.ms(self.position - listened) > LAG_MS
 
     def hears(self, fence: Fence) -> bool:
         """Whether `fence` is that of the audio under way."""
@@ -99,9 +119,12 @@ class Listening:
         return [Submit(fence=self.fence, stages=LISTENING)]
 
     def configure(self, detection: TurnDetection | None) -> None:
-        """Use another way to end turns, from the next turn on."""
+        """Use another way to end turns: at once, or from the next turn on where one has been detected that goes on.
+
+        Audio that was to be committed by hand belongs to the turn that is detected next, and the other way round.
+        """
         self._wanted = detection
-        if self.utterance is None:
+        if self._detector is None or self._detector.state is TurnState.QUIET:
             self._adopt()
 
     def _adopt(self) -> None:
@@ -115,9 +138,7 @@ class Listening:
         start, self.position = self.position, self.position + len(event.pcm)
         effects: list[Effect] = [Retain(start=start, pcm=event.pcm)]
         if self._detector is not None:
-            effects += [
-                Feed(fence=self.fence, stage=stage, start=start, end=self.position) for stage in (LISTEN, ENDPOINT)
-            ]
+            effects.append(Feed(fence=self.fence, stage=LISTEN, start=start, end=self.position))
         elif self.utterance is None and self.position > start:
             effects += self._begin(max(start, self._floor))
         return effects + self._feed(self.position)
@@ -126,7 +147,7 @@ class Listening:
         self._count += 1
         item_id = f"item_{self.fence.session_id.removeprefix('sess_')}_u{self._count}"
         fence = Fence(self.fence.session_id, self.fence.generation, item_id, 0)
-        self.utterance = Utterance(item_id=item_id, fence=fence, start=start, fed=start)
+        self.utterance = Utterance(item_id=item_id, fence=fence, start=start, fed=start, heard=start)
         return [Submit(fence=fence, stages=HEARING)]
 
     def _feed(self, until: int) -> list[Effect]:
@@ -142,7 +163,18 @@ class Listening:
             self._listened = max(self._listened, report.start + report.window * len(report.probabilities))
         if self._detector is None:
             return []
-        return self._detector.hear(report) if isinstance(report, Speech) else self._detector.answer(report)
+        return self._detector.hear(self._fresh(report)) if isinstance(report, Speech) else self._detector.answer(report)
+
+    def _fresh(self, report: Speech) -> Speech:
+        """Without the windows that were cleared or committed while listening was still at them."""
+        stale = min(max(0, -(-(self._floor - report.start) // report.window)), len(report.probabilities))
+        start = report.start + stale * report.window
+        return Speech(start=start, window=report.window, probabilities=report.probabilities[stale:])
+
+    def heard(self, fence: Fence, end: int) -> None:
+        """Recognition has come to this position."""
+        if self.utterance is not None and self.utterance.fence == fence:
+            self.utterance.heard = max(self.utterance.heard, end)
 
     def mark(self, signal: Pause | Ask) -> list[Effect]:
         """Tell a stage of a silence: recognition may decode now, or the turn may be complete."""
@@ -152,22 +184,29 @@ class Listening:
                 return [Update(fence=self.utterance.fence, stage=HEAR, payload=mark)]
             case Ask(start=start, end=end):
                 mark = Mark(mark=MarkKind.ASK, start=start, end=end)
-                return [Update(fence=self.fence, stage=ENDPOINT, payload=mark)]
+                # The audio comes with the question, and only what is new since the last one: most is never asked about.
+                since = max(start, self._asked, end - QUESTION_MS * self._limits.input_hz // 1000)
+                self._asked = max(self._asked, end)
+                return [
+                    *([Feed(fence=self.fence, stage=ENDPOINT, start=since, end=end)] if since < end else []),
+                    Update(fence=self.fence, stage=ENDPOINT, payload=mark),
+                ]
             case _:
                 return []
 
     def onset(self, signal: Onset) -> list[Effect]:
-        """Speech has begun: recognition follows it from a little before."""
+        """Speech has begun: recognition follows it from a little before, if it is not under way already."""
         detection = self._detection
         prefix_ms = detection.prefix_padding_ms if isinstance(detection, ServerVad) else PREFIX_MS
         start = max(signal.at - prefix_ms * self._limits.input_hz // 1000, self._floor, 0)
-        effects = self._begin(start)
+        effects = self._begin(start) if self.utterance is None else []
         assert self.utterance is not None
-        started = SpeechStarted(item_id=self.utterance.item_id, at_ms=self.ms(start))
+        started = SpeechStarted(item_id=self.utterance.item_id, at_ms=self.ms(max(start, self.utterance.start)))
         return [Tell(notice=started), *effects, *self._feed(self.position)]
 
     def commit(self, signal: End | None) -> tuple[list[Effect], Committed | None]:
-        """End the turn: by what turn detection has found, or by the client's word (None).
+        """End the turn: by what turn detection has found, or by the client's word (None): then with all that it sent,
+        whether listening has come to it yet or not.
 
         Returns what to do and the committed audio; None where there is none.
         """
@@ -175,9 +214,6 @@ class Listening:
         if utterance is None:
             return [], None
         effects: list[Effect] = []
-        if signal is None and self._detector is not None:
-            for last in self._detector.end():
-                signal = last if isinstance(last, End) else signal
         detected = self._detector is not None
         if signal is not None:
             mark = Mark(mark=MarkKind.END, start=utterance.start, end=signal.end)
@@ -186,6 +222,9 @@ class Listening:
             effects.append(Tell(notice=stopped))
         else:
             effects.append(Update(fence=utterance.fence, stage=HEAR, payload=None, final=True))
+            if self._detector is not None and self._detector.state is not TurnState.QUIET:
+                effects.append(Tell(notice=SpeechStopped(item_id=utterance.item_id, at_ms=self.ms(self.position))))
+                self._detector.reset()
         end = signal.end if signal is not None else self.position
         self._forget(floor=end)
         return effects, Committed(utterance=utterance, speech_end=end, detected=detected)

@@ -30,11 +30,9 @@ from duplex.session.turnlog import Moment, TurnLog
 
 log = logging.getLogger(__name__)
 
-RING_S = 4.0
-"""Input audio kept for effects that name it by position: the prefix of an onset, and how far listening may lag."""
-
-LAG_S = 1.0
-"""Input that may wait to be listened to before the client's events have to wait as well."""
+RING_S = 10.0
+"""Input audio kept for effects that name it by position: what goes with a question about the end of a turn, the prefix
+of an onset (5 s at most), and how far listening may be behind."""
 
 REPORTS = 4096
 OUTBOX = 2048
@@ -112,14 +110,10 @@ class SessionRunner:
 
     async def _step(self) -> None:
         # Audio may arrive faster than real time; it waits for listening, which must still find it in the ring.
-        await self._mailbox.wait(self._core.deadline(self._clock()), clients=not self._lags)
-        while not self._core.closed and (event := self._mailbox.take(clients=not self._lags)) is not None:
+        await self._mailbox.wait(self._core.deadline(self._clock()), clients=not self._core.behind)
+        while not self._core.closed and (event := self._mailbox.take(clients=not self._core.behind)) is not None:
             self._perform(self._core.receive(event, self._clock()))
         self._perform(self._core.wake(self._clock()))
-
-    @property
-    def _lags(self) -> bool:
-        return self._core.listening.lag > LAG_S * self._limits.input_hz
 
     def _end(self, reason: str) -> None:
         if not self._core.closed:

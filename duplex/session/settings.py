@@ -101,7 +101,7 @@ class SessionLimits:
         max_turn_s: longest turn of the user; then it is ended.
         max_output_tokens: upper bound of one answer.
         max_items: items of conversation kept; the oldest go first.
-        idle_s: time without any input after which the session closes.
+        idle_s: time after which the session closes where the client sends nothing and is sent nothing.
         lifetime_s: time after which the session closes.
     """
 

@@ -126,3 +126,14 @@ def test_threads_lose_and_double_nothing() -> None:
         thread.join()
     assert len(taken) == 2000
     assert connector.nbytes == len(connector) == 0
+
+
+def test_a_retired_turn_takes_the_earlier_ones_of_its_lane_along() -> None:
+    connector = MemoryConnector(budget_bytes=BUDGET)
+    fence = Fence("s", 0, "main", 0)
+    old = connector.put(fence, Text(text="old", start=0))
+    other = connector.put(fence._replace(lane="other"), Text(text="stays", start=0))
+    assert connector.retire(fence._replace(epoch=1)) == 3
+    with pytest.raises(UnknownHandle):
+        connector.take(old)
+    assert connector.take(other).nbytes == 5

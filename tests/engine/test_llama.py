@@ -19,6 +19,18 @@ from duplex.engine.slots import SlotTable
 from duplex.errors import StageError
 
 
+def test_threads_that_wait_for_each_other_soon_sleep() -> None:
+    """Spinning threads are ten times slower where others want the cores too."""
+    shown = subprocess.run(
+        [sys.executable, "-c", "import duplex.engine.llama"],
+        env={**os.environ, "OMP_DISPLAY_ENV": "verbose"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "GOMP_SPINCOUNT = '1000'" in shown.stderr
+
+
 def test_a_key_keeps_its_slot() -> None:
     table = SlotTable(slots=2)
     first = table.acquire("a")

@@ -64,7 +64,8 @@ class Index:
     def _make(path: Path, keys: list[str]) -> Path:
         with zipfile.ZipFile(path, "w") as archive:
             for key in keys:
-                archive.writestr(f"pkg/{key}", CONTENT[key])
+                # Without a date of its own a wheel that is made twice has two hashes.
+                archive.writestr(zipfile.ZipInfo(f"pkg/{key}"), CONTENT[key])
         return path
 
     @staticmethod

@@ -122,6 +122,10 @@ class Driver:
     def microphone(self, probabilities: list[float]) -> None:
         """Audio arrives, and listening reports on it."""
         self.do(AppendAudio(pcm=np.ones(WINDOW * len(probabilities), np.int16)))
+        self.listen(probabilities)
+
+    def listen(self, probabilities: list[float]) -> None:
+        """Listening reports on the next windows."""
         report = Speech(start=self.listened, window=WINDOW, probabilities=tuple(probabilities))
         self.listened += WINDOW * len(probabilities)
         self.do(Signalled(fence=self.input, payload=report))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from duplex.connector.payload import Transcript
 from duplex.session.effects import Abort, Effect, Feed, Play, Submit, Tell
 from duplex.session.events import (
     AppendAudio,
@@ -16,6 +17,7 @@ from duplex.session.events import (
     Configure,
     CreateItem,
     CreateResponse,
+    Signalled,
     TruncateItem,
 )
 from duplex.session.fence import INPUT
@@ -302,6 +304,114 @@ def test_turns_by_hand() -> None:
     assert not driver.prompts, "the prompt waits for the words"
     driver.transcribe(driver.hearings()[0], "Hello.")
     assert len(driver.prompts) == 1
+
+
+def test_detection_switched_on_takes_over_what_was_to_be_committed_by_hand() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=None))
+    driver.microphone([0.0] * 10)
+    driver.do(Configure(settings=SessionSettings(turn_detection=ServerVad(silence_ms=200))))
+    driver.speak(8)
+    assert len(driver.told(SpeechStarted)) == 1, "or nobody would ever be heard again"
+    driver.silence(8)
+    (committed,) = driver.told(AudioCommitted)
+    assert committed.item_id == driver.told(SpeechStarted)[0].item_id
+    (hearing,) = driver.hearings()
+    assert driver.fed[hearing, "hear"] == driver.received - WINDOW, "it has all audio up to the end of the turn"
+
+
+def test_detection_switched_off_between_turns_is_off_at_once() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=None))
+    driver.microphone([0.0] * 4)
+    driver.do(Configure(settings=SessionSettings(turn_detection=ServerVad())))
+    driver.do(Configure(settings=SessionSettings(turn_detection=None)))
+    driver.speak(8)
+    driver.do(CommitAudio())
+    assert not driver.told(SpeechStarted)
+    assert driver.main is None, "a commit makes no response"
+
+
+def test_what_was_cleared_begins_no_turn_although_listening_comes_to_it_later() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=ServerVad(silence_ms=200)))
+    driver.do(AppendAudio(pcm=np.ones(8 * WINDOW, np.int16)))
+    driver.do(ClearAudio())
+    driver.listen([0.95] * 8)
+    assert not driver.told(SpeechStarted)
+    driver.speak(4)
+    assert driver.told(SpeechStarted)[0].at_ms == 8 * 32
+
+
+def test_a_commit_by_hand_takes_all_that_was_sent_although_listening_is_behind() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=ServerVad(silence_ms=200)))
+    driver.do(AppendAudio(pcm=np.ones(12 * WINDOW, np.int16)))
+    driver.listen([0.95] * 6)
+    driver.do(CommitAudio())
+    assert driver.told(SpeechStopped)[0].at_ms == 12 * 32
+    (hearing,) = driver.hearings()
+    assert driver.fed[hearing, "hear"] == 12 * WINDOW
+    driver.listen([0.95] * 6)
+    assert len(driver.told(SpeechStarted)) == 1, "the end of the word is no new turn"
+
+
+def test_a_question_about_the_turn_comes_with_its_newest_audio_and_no_more() -> None:
+    driver = Driver()
+    driver.microphone([0.0] * 400)
+    driver.speak(400)
+    driver.silence(5)
+    asked = [effect for effect in driver.effects if isinstance(effect, Feed) and effect.stage == "endpoint"]
+    assert [(feed.end - feed.start, feed.end) for feed in asked] == [(8 * 16_000, 804 * WINDOW)]
+
+
+def waits(driver: Driver) -> bool:
+    """Whether the client has to wait."""
+    return driver.core.behind
+
+
+def test_a_client_waits_for_the_answer_to_a_question() -> None:
+    driver = Driver()
+    driver.speak(8)
+    driver.microphone([0.0] * 4)
+    assert driver.questions
+    assert not waits(driver)
+    driver.microphone([0.0] * 16)
+    assert waits(driver)
+    driver.answer(0.1)
+    assert not waits(driver)
+
+
+def test_a_client_waits_for_recognition() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=None))
+    driver.microphone([0.9] * 900)
+    assert not waits(driver)
+    driver.microphone([0.9] * 100)
+    assert waits(driver)
+    (hearing,) = driver.hearings()
+    driver.do(Signalled(fence=hearing, payload=Transcript(text="Well", end=16_000 * 5, final=False)))
+    assert not waits(driver)
+    for _ in range(4):
+        driver.do(CommitAudio())
+        driver.microphone([0.9] * 10)
+    assert waits(driver), "four turns wait to be recognised"
+    driver.transcribe(hearing, "Well.")
+    assert not waits(driver)
+
+
+def test_a_commit_leaves_no_question_open() -> None:
+    driver = Driver()
+    driver.speak(8)
+    driver.microphone([0.0] * 4)
+    driver.do(CommitAudio())
+    driver.transcribe(driver.hearings()[0], "Yes.")
+    driver.microphone([0.0] * 40)
+    assert not waits(driver)
+
+
+def test_a_session_that_speaks_is_not_idle() -> None:
+    driver = Driver()
+    answering(driver, *[" word"] * 40, seconds=2 * LIMITS.idle_s)
+    driver.pass_time(1.5 * LIMITS.idle_s)
+    assert not driver.released
+    driver.pass_time(1.6 * LIMITS.idle_s)
+    assert driver.told(Closed)[0].reason == "idle"
 
 
 def test_cleared_audio_is_gone() -> None:

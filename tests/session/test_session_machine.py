@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from duplex.session.events import (
+    AppendAudio,
     CancelResponse,
     ClearAudio,
     Close,
@@ -24,12 +26,13 @@ from duplex.session.events import (
 from duplex.session.item import Item, Part
 from duplex.session.notices import Opened, Refused, ResponseCreated, ResponseDone
 from duplex.session.settings import SemanticVad, ServerVad, SessionSettings
-from tests.session.driver import Driver
+from tests.session.driver import WINDOW, Driver
 from tests.session.frozen import frozen
 
 DETECTIONS = [
     None,
     ServerVad(silence_ms=200),
+    ServerVad(silence_ms=50, prefix_padding_ms=0),
     SemanticVad(),
     SemanticVad(interrupt_response=False),
     ServerVad(create_response=False),
@@ -62,6 +65,14 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(loud=st.booleans(), windows=st.integers(1, 12), noise=st.floats(0, 0.04))
     def microphone(self, loud: bool, windows: int, noise: float) -> None:
         self.driver.microphone([(0.9 if loud else 0.05) + noise] * windows)
+
+    @rule(sounds=st.lists(st.integers(1, 5), min_size=2, max_size=8), lag=st.integers(0, 20))
+    def microphone_that_listening_follows_later(self, sounds: list[int], lag: int) -> None:
+        """Sound and silence by turns in one message; listening leaves out what it has not come to yet."""
+        probabilities = [0.95 if index % 2 == 0 else 0.01 for index, length in enumerate(sounds) for _ in range(length)]
+        self.driver.do(AppendAudio(pcm=np.ones(WINDOW * len(probabilities), np.int16)))
+        behind = (self.driver.received - self.driver.listened) // WINDOW - lag
+        self.driver.listen(probabilities[: max(0, behind)])
 
     @rule()
     def a_whole_turn(self) -> None:
@@ -193,6 +204,14 @@ class SessionMachine(RuleBasedStateMachine):
                 continue
             fence = next(fence for fence in self.driver.submitted if item.item_id.endswith(f"_{epoch_of(fence, self)}"))
             assert self.driver.texts.get(fence, "").startswith(item.text)
+
+    @invariant()
+    def every_recognition_has_an_owner(self) -> None:
+        core = self.driver.core
+        owned = set(core._recognising)
+        if core.listening.utterance is not None:
+            owned.add(core.listening.utterance.fence)
+        assert set(self.driver.hearings()) <= owned, "recognition that nothing will ever end"
 
     @invariant()
     def opened_comes_first(self) -> None:

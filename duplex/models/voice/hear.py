@@ -21,6 +21,8 @@ _SEGMENT_CUT = 13 * RATE_HZ
 _PIECE = RATE_HZ
 _PARTIAL = RATE_HZ
 """New audio that makes a decode between pauses worth its time."""
+_REPORT = 5 * RATE_HZ
+"""Audio after which a transcript is given even where its words are the same, to say how far recognition has come."""
 _TAIL = RATE_HZ // 10
 """Audio after the position of a mark that still belongs to the last word."""
 
@@ -75,6 +77,7 @@ class HearWorker:
         self._latest = _Decoded(start=0, end=0, heard=NOTHING)
         self._paused: _Decoded | None = None
         self._shown = ""
+        self._reported = 0
         self._cancelled = False
         self._final = False
 
@@ -87,6 +90,9 @@ class HearWorker:
                 for offset in range(0, len(payload.samples), _PIECE):
                     self._tape.append(payload.samples[offset : offset + _PIECE], payload.start + offset)
                     self._settle()
+                if self._tape.end - self._reported >= _REPORT:
+                    self._reported = self._tape.end
+                    emit(Transcript(text=self._shown, end=self._tape.end, final=False))
             case Mark(mark=MarkKind.PAUSE):
                 if self._resume(payload) is None and (decoded := self._decode(payload.start, payload.end, self._stop)):
                     self._paused = decoded
@@ -168,4 +174,5 @@ class HearWorker:
         if final or text != self._shown:
             self._shown = text
             self._final = final
+            self._reported = max(self._reported, decoded.end)
             emit(Transcript(text=text, end=decoded.end, final=final))
