@@ -81,6 +81,7 @@ class LimitsConfig:
 
     max_sessions: int = setting(4, "sessions at one time; one more is refused", least=1, most=256)
     audio_ahead_s: float = setting(0.5, "audio sent ahead of the playback clock", least=0.05, most=10)
+    provisional: bool = setting(True, "begin to answer in a pause, before it is certain that the turn is over")
     mailbox_events: int = setting(256, "events of one session that may wait", least=8, most=65536)
     max_turn_s: float = setting(60.0, "longest turn of the user; a longer one is ended", least=1, most=600)
     idle_s: float = setting(300.0, "a session in which neither side does anything is closed", least=1, most=86400)

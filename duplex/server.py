@@ -73,6 +73,7 @@ class Server:
         )
         self.limits = SessionLimits(
             audio_ahead_s=limits.audio_ahead_s,
+            provisional=limits.provisional,
             max_turn_s=limits.max_turn_s,
             idle_s=limits.idle_s,
             lifetime_s=limits.session_lifetime_s,
