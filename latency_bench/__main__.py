@@ -1,4 +1,4 @@
-"""``python -m latency_bench list | talk``."""
+"""``python -m latency_bench list | talk | sessions``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from duplex.errors import DuplexError
 from latency_bench.table import Report
-from latency_bench.wire import talk
+from latency_bench.wire import sessions, talk
 from latency_bench.wire.server import ServerFailed
 
 
@@ -22,7 +22,10 @@ class Benchmark:
     run: Callable[[argparse.Namespace], Report]
 
 
-BENCHMARKS = {"talk": Benchmark(summary=talk.SUMMARY, add_arguments=talk.add_arguments, run=talk.run)}
+BENCHMARKS = {
+    "talk": Benchmark(summary=talk.SUMMARY, add_arguments=talk.add_arguments, run=talk.run),
+    "sessions": Benchmark(summary=sessions.SUMMARY, add_arguments=sessions.add_arguments, run=sessions.run),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

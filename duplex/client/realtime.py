@@ -112,6 +112,21 @@ class Realtime:
             now = loop.time()
             yield decode(message), now
 
+    async def raw(self) -> AsyncIterator[dict[str, Any]]:
+        """Every event as the JSON that it came as, but audio as bytes; in place of `events`.
+
+        Raises:
+            TalkError: the connection is gone.
+        """
+        while True:
+            try:
+                event: dict[str, Any] = msgspec.json.decode(await self._socket.recv())
+            except ConnectionClosed as error:
+                raise self._lost(error) from None
+            if event.get("type") == "response.output_audio.delta":
+                event["delta"] = base64.b64decode(event["delta"])
+            yield event
+
     async def close(self) -> None:
         """Say goodbye; waits 2 s at most."""
         await self._socket.close()
