@@ -154,7 +154,9 @@ def test_half_a_minute_of_speech_is_cut_at_pauses_and_no_word_is_lost(stage: Hea
     worker.feed(Pcm(samples=np.concatenate(pieces), rate_hz=RATE_HZ), said)
     worker.finish(said)
     worker.close()
-    (final,) = said.payloads
-    assert isinstance(final, Transcript)
+    transcripts = [each for each in said.payloads if isinstance(each, Transcript)]
+    assert len(transcripts) == len(said.payloads)
+    *progress, final = transcripts
     assert final.final
+    assert not any(each.final for each in progress)
     assert word_error_rate([" ".join((*SENTENCES, *SENTENCES[:4]))], [final.text]) <= 0.1
