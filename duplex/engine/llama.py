@@ -11,11 +11,8 @@ import http.client
 import json
 import os
 import secrets
-import shutil
 import socket
-import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +26,7 @@ os.putenv("GOMP_SPINCOUNT", "1000")
 import xllamacpp
 
 from duplex.engine.slots import SlotTable
+from duplex.engine.socket_dir import SocketDirectory
 from duplex.errors import StageError
 
 BATCH_TOKENS = 32
@@ -109,14 +107,16 @@ class LlamaServer:
         self._key = secrets.token_urlsafe(32)
         if not model.is_file():
             raise StageError(f"there is no model file {model.name}; fetch the models first", stage="llama")
-        self._directory = Path(tempfile.mkdtemp(prefix="duplex-"))  # mode 0700
-        self._forget_directory = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
-        self._socket = self._directory / "llama.sock"
+        self._directory = SocketDirectory()
+        self._socket = self._directory.socket
         try:
             self._server: Any = xllamacpp.Server(self._params(model, slots, context_tokens, threads, batch_threads))
         except RuntimeError as error:
-            self._forget_directory()
-            message = f"llama.cpp cannot load {model.name}: the file is broken, or memory is short"
+            self._directory.close()
+            message = (
+                f"llama.cpp cannot load {model.name}: memory is short, or the file is broken; "
+                "`duplex models verify` tells which"
+            )
             raise StageError(message, stage="llama") from error
         # A native server that is closed before its loop has begun never ends (seen in this version); one answer proves
         # that it has.
@@ -247,7 +247,7 @@ class LlamaServer:
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._table.busy)
             self._server = None
-        self._forget_directory()
+        self._directory.close()
 
 
 class _Reader:

@@ -13,10 +13,13 @@ class Conversation:
 
     Args:
         max_items: items kept; the oldest go first.
+        max_chars: characters of their texts kept, likewise; the newest item stays, however long it is.
     """
 
-    def __init__(self, *, max_items: int) -> None:
+    def __init__(self, *, max_items: int, max_chars: int) -> None:
         self._max_items = max_items
+        self._max_chars = max_chars
+        self._chars = 0
         self._items: dict[str, Item] = {}
         self._order: list[str] = []
 
@@ -57,8 +60,9 @@ class Conversation:
         else:
             self._order.insert(self._order.index(after) + 1, item.item_id)
         self._items[item.item_id] = item
+        self._chars += item.chars
         previous = self.previous_of(item.item_id)
-        if len(self._order) > self._max_items:
+        while len(self._order) > 1 and (len(self._order) > self._max_items or self._chars > self._max_chars):
             oldest = next(item_id for item_id in self._order if item_id != item.item_id)
             self.delete(oldest)
             previous = None if previous == oldest else previous
@@ -67,10 +71,11 @@ class Conversation:
     def replace(self, item: Item) -> None:
         """Put a new version in the place of an item; nothing where it has been deleted."""
         if item.item_id in self._items:
+            self._chars += item.chars - self._items[item.item_id].chars
             self._items[item.item_id] = item
 
     def delete(self, item_id: str) -> None:
-        del self._items[item_id]
+        self._chars -= self._items.pop(item_id).chars
         self._order.remove(item_id)
 
     def messages(self, instructions: str) -> tuple[Message, ...]:

@@ -93,7 +93,7 @@ class Session:
         self.session_id = session_id
         self.settings = settings
         self.closed = False
-        self.conversation = Conversation(max_items=limits.max_items)
+        self.conversation = Conversation(max_items=limits.max_items, max_chars=limits.max_chars)
         self.listening = Listening(fence=fence, limits=limits, detection=settings.turn_detection)
         self.answering = Answering(fence=fence, limits=limits, conversation=self.conversation)
         self.history = History(session_id=session_id, conversation=self.conversation, answering=self.answering)

@@ -39,6 +39,11 @@ class Item:
         return " ".join(part.text for part in self.parts if part.text)
 
     @property
+    def chars(self) -> int:
+        """Length of all its words."""
+        return sum(len(part.text or "") for part in self.parts)
+
+    @property
     def awaits_transcript(self) -> bool:
         """Whether a part of it has been spoken but not recognised yet."""
         return self.role == "user" and any(part.text is None for part in self.parts)

@@ -101,6 +101,7 @@ class SessionLimits:
         max_turn_s: longest turn of the user; then it is ended.
         max_output_tokens: upper bound of one answer.
         max_items: items of conversation kept; the oldest go first.
+        max_chars: characters of their texts kept, likewise.
         idle_s: time after which the session closes where the client sends nothing and is sent nothing.
         lifetime_s: time after which the session closes.
     """
@@ -112,5 +113,6 @@ class SessionLimits:
     max_turn_s: float = 60.0
     max_output_tokens: int = 200
     max_items: int = 1000
+    max_chars: int = 2_000_000
     idle_s: float = 300.0
     lifetime_s: float = 3600.0

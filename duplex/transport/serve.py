@@ -61,7 +61,7 @@ class SessionHttp(H11Protocol):
 
 
 class SessionWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket connection, with four additions.
+    """uvicorn's WebSocket connection, with some additions.
 
     The application can drop it. ASGI has no word for that: `websocket.close` waits behind what is unsent, for ever
     where the client does not read.
@@ -75,19 +75,46 @@ class SessionWebSocket(WebSocketsSansIOProtocol):
 
     What a client does wrong is answered, and is no fault of the server's. uvicorn 0.54.0 leaves a handshake that is too
     large unanswered and its connection open, and logs text that is not UTF-8 with a traceback.
+
+    A client that is pressed back is not taken for dead. What it answers to a ping stands behind all that is not read
+    yet, and uvicorn 0.54.0 closes the connection after 20 s of that.
+
+    A client that sends pings and does not read cannot fill the memory with their answers.
     """
 
     linger_s = 5.0
     """Time in which a closing connection may still send what it holds, and the client may say goodbye."""
 
+    handshake_s = 10.0
+    """Time for the rest of the handshake: HTTP has passed its head on, and does not watch any more."""
+
+    _handshake: asyncio.TimerHandle | None = None
+    _heard = False  # whether anything has come since the last ping
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """HTTP hands the connection over."""
+        super().connection_made(transport)
+        self._handshake = self.loop.call_later(self.handshake_s, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._handshake_is_over()
+        super().connection_lost(exc)
+
+    def _handshake_is_over(self) -> None:
+        if self._handshake is not None:
+            self._handshake.cancel()
+
     def handle_connect(self, event: Request) -> None:
         """The handshake has been read. The application runs only after this, and finds the extension in its scope."""
+        self._handshake_is_over()
         super().handle_connect(event)
         if self.response.status_code == 101:
             self.scope["extensions"][ABORT] = {"abort": self.transport.abort}
 
     def data_received(self, data: bytes) -> None:
         """There is more of the handshake, or of a frame."""
+        self._heard = True
         super().data_received(data)
         if self.conn.handshake_exc is not None and not self.handshake_initiated:
             # websockets has refused it before there was a request, and has its answer ready.
@@ -115,8 +142,24 @@ class SessionWebSocket(WebSocketsSansIOProtocol):
         if self.close_sent:
             self._abort_in_time()
 
+    def handle_ping(self) -> None:
+        """The answer is made already; it is not wanted where those before it are not read."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()
+
+    def send_keepalive_ping(self) -> None:
+        """Ask the client whether it is there."""
+        self._heard = False
+        super().send_keepalive_ping()
+
     def keepalive_timeout(self) -> None:
-        """The client has not answered a ping."""
+        """The client has not answered a ping: it has gone, unless something else of it has come, or is not read yet."""
+        if self._heard or self.read_paused:
+            self.pong_timer = self.pending_ping_payload = None
+            self.schedule_ping()
+            return
         super().keepalive_timeout()
         self._abort_in_time()
 

@@ -269,7 +269,7 @@ class TestServer:
             lines = Path(table).read_text().splitlines()[1:] if Path(table).exists() else []
             listening = [line for line in lines if line.split()[3] == "0A" and line.split()[9] in inodes]
             assert not listening
-        assert server._directory.stat().st_mode & 0o777 == 0o700
+        assert server._socket.parent.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.models

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from duplex.connector.payload import Mark, MarkKind, Pcm, Transcript
 from duplex.engine.base import StageRequest
+from duplex.errors import ModelStoreError
 from duplex.models.moonshine.recognizer import Moonshine, _before_loop
 from duplex.models.voice.hear import HearStage
 from duplex.session.fence import Fence
@@ -48,6 +50,16 @@ def stage(model_path: ModelPath) -> HearStage:
 )
 def test_a_loop_is_cut_to_one_round(tokens: list[int], left: int | None) -> None:
     assert _before_loop(tokens) == left
+
+
+@pytest.mark.models
+def test_a_damaged_tokenizer_is_one_sentence_with_the_remedy(model_path: ModelPath, tmp_path: Path) -> None:
+    damaged = tmp_path / "tokenizer.json"
+    damaged.write_text("{")
+    with pytest.raises(ModelStoreError, match="duplex models verify"):
+        Moonshine(
+            encoder=model_path("moonshine/encoder.ort"), decoder=model_path("moonshine/decoder.ort"), tokenizer=damaged
+        )
 
 
 @pytest.mark.models
@@ -154,7 +166,9 @@ def test_half_a_minute_of_speech_is_cut_at_pauses_and_no_word_is_lost(stage: Hea
     worker.feed(Pcm(samples=np.concatenate(pieces), rate_hz=RATE_HZ), said)
     worker.finish(said)
     worker.close()
-    (final,) = said.payloads
-    assert isinstance(final, Transcript)
+    transcripts = [each for each in said.payloads if isinstance(each, Transcript)]
+    assert len(transcripts) == len(said.payloads)
+    *progress, final = transcripts
     assert final.final
+    assert not any(each.final for each in progress)
     assert word_error_rate([" ".join((*SENTENCES, *SENTENCES[:4]))], [final.text]) <= 0.1

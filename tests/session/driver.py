@@ -30,7 +30,7 @@ from duplex.session.settings import SessionLimits, SessionSettings
 
 N = TypeVar("N")
 
-LIMITS = SessionLimits(max_output_tokens=50, max_items=12, idle_s=300, lifetime_s=3600)
+LIMITS = SessionLimits(max_output_tokens=50, max_items=12, max_chars=400, idle_s=300, lifetime_s=3600)
 WINDOW = 512
 
 

@@ -26,7 +26,7 @@ from duplex.session.events import (
 from duplex.session.item import Item, Part
 from duplex.session.notices import Opened, Refused, ResponseCreated, ResponseDone
 from duplex.session.settings import SemanticVad, ServerVad, SessionSettings
-from tests.session.driver import WINDOW, Driver
+from tests.session.driver import LIMITS, WINDOW, Driver
 from tests.session.frozen import frozen
 
 DETECTIONS = [
@@ -212,6 +212,12 @@ class SessionMachine(RuleBasedStateMachine):
         if core.listening.utterance is not None:
             owned.add(core.listening.utterance.fence)
         assert set(self.driver.hearings()) <= owned, "recognition that nothing will ever end"
+
+    @invariant()
+    def the_history_is_bounded(self) -> None:
+        items = self.driver.core.conversation.items
+        assert len(items) <= LIMITS.max_items
+        assert self.driver.core.conversation._chars == sum(item.chars for item in items)
 
     @invariant()
     def opened_comes_first(self) -> None:

@@ -240,6 +240,23 @@ def test_a_patch_that_the_session_refuses_is_forgotten() -> None:
     assert configured(to, output_modalities=["text"]).instructions == ""
 
 
+def test_another_event_with_the_id_of_a_patch_takes_nothing_from_it() -> None:
+    to = dialect()
+    (event,) = decoded(
+        to,
+        type="session.update",
+        event_id="mine",
+        session={"type": "realtime", "instructions": "Rhyme.", "audio": {"input": {"transcription": None}}},
+    )
+    assert isinstance(event, events.Configure)
+    # The client gives every event the same id, and the session has just refused one that was sent before the patch.
+    (error,) = to.encode(notices.Refused(error=ClientError("no", code="c", event_id="mine")))
+    assert checked(error)["error"]["event_id"] == "mine"
+    assert configured(to, output_modalities=["text"]).instructions == "Rhyme."
+    (updated,) = to.encode(notices.Configured(settings=event.settings))
+    assert checked(updated)["session"]["audio"]["input"]["transcription"] is None
+
+
 # Mistakes -------------------------------------------------------------------------------------
 
 
@@ -266,6 +283,13 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     ({"type": "session.update"}, "missing_required_parameter", "session"),
     ({"type": "session.update", "session": {}}, "missing_required_parameter", "session.type"),
     ({"type": "session.update", "session": {"type": "transcription"}}, "unsupported", "session.type"),
+    (update(instructions="x" * 300_000), "invalid_value", "session.instructions"),
+    (user(type="input_text", text="x" * 300_000), "invalid_value", "item.content[0].text"),
+    (
+        create(type="message", role="user", content=[{"type": "text", "text": ""}] * 300),
+        "invalid_value",
+        "item.content",
+    ),
     (update(instructions=3), "invalid_type", "session.instructions"),
     (update(output_modalities=["audio", "text"]), "invalid_value", "session.output_modalities"),
     (update(output_modalities=["smell"]), "invalid_value", "session.output_modalities[0]"),

@@ -269,6 +269,54 @@ async def test_a_full_mailbox_makes_the_client_wait_and_drops_nothing() -> None:
 # Output ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("alive", ["pressed back", "sending", "silent"])
+async def test_a_client_that_does_not_answer_a_ping_is_gone_only_where_it_is_silent(alive: str) -> None:
+    host = Host(mailbox=2)
+    async with serving(app(host)) as (at, server), connect(url(at), close_timeout=0.2) as client:
+        await greeted(client)
+        (connection,) = server.server_state.connections
+        assert isinstance(connection, SessionWebSocket)
+        if alive == "pressed back":
+            for _ in range(9):
+                await client.send(append(SECOND[:4800]))
+            await host.until(lambda: connection.read_paused)
+        connection.send_keepalive_ping()
+        if alive == "sending":
+            await client.send(append(SECOND[:480]))
+            await host.until(lambda: host.ports[0].heard > 0)
+        connection.pending_ping_payload = b"lost"
+        connection.keepalive_timeout()
+        assert connection.close_sent is (alive == "silent")
+        host.ports[0].make_room(1000)
+
+
+async def test_pings_of_a_client_that_does_not_read_take_no_memory() -> None:
+    host = Host()
+    async with serving(app(host)) as (at, server):
+        raw = await deaf(at)
+        await host.until(lambda: bool(host.ports))
+        (connection,) = server.server_state.connections
+        transport = connection.transport  # type: ignore[union-attr]
+        frame = b"\x89\xfd" + bytes(4) + b"p" * 125
+        async with asyncio.timeout(20):
+            for _ in range(100):
+                await asyncio.get_running_loop().sock_sendall(raw, frame * 1000)
+            last = b'{"type":"input_audio_buffer.commit"}'
+            await asyncio.get_running_loop().sock_sendall(raw, bytes([0x81, 0x80 + len(last)]) + bytes(4) + last)
+            await host.until(lambda: bool(host.ports[0].events))
+        assert transport.get_write_buffer_size() < 1_000_000
+        raw.close()
+
+
+async def test_a_handshake_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionWebSocket, "handshake_s", 0.1)
+    async with asyncio.timeout(5), serving(app()) as (at, server):
+        raw = await deaf(at, "Content-Length: 100")
+        assert await asyncio.get_running_loop().sock_recv(raw, 1) == b""
+        assert not server.server_state.connections
+        raw.close()
+
+
 async def test_the_writer_takes_from_the_session_only_what_the_socket_has_room_for() -> None:
     """Whatever the client has not been sent is still in the session, where an interruption can take it out."""
     host = Host()
@@ -331,7 +379,7 @@ async def test_a_client_that_does_not_read_cannot_hold_a_connection_that_ends(
     raw.close()
 
 
-async def deaf(at: str) -> socket.socket:
+async def deaf(at: str, *headers: str) -> socket.socket:
     """A client that asks for a session and never reads."""
     address, port = at.split(":")
     raw = socket.socket()
@@ -346,6 +394,7 @@ async def deaf(at: str) -> socket.socket:
         "Connection: Upgrade",
         "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
         "Sec-WebSocket-Version: 13",
+        *headers,
     ]
     await loop.sock_sendall(raw, "\r\n".join([*lines, "", ""]).encode())
     return raw

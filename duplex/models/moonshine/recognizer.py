@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,13 @@ class Moonshine:
         self._decoder = OnnxSession(decoder, arena=True)
         if not tokenizer.is_file():
             raise ModelStoreError(f"the tokenizer {tokenizer} is absent: run `duplex models fetch`")
+        try:
+            json.loads(tokenizer.read_bytes())  # The package says of a damaged file only that parsing has failed.
+        except (OSError, ValueError) as fault:
+            raise ModelStoreError(
+                f"the tokenizer {tokenizer} cannot be read: run `duplex models verify`, and fetch it anew if it is "
+                "wrong"
+            ) from fault
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self.hear(np.zeros(RATE_HZ, dtype=np.int16))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from dataclasses import replace
 from pathlib import Path
 
 from duplex.connector.payload import Message, Prompt
@@ -16,6 +16,10 @@ _MARKER_TOKENS = 8
 
 _COUNTED = 4096
 """Messages whose length in tokens is remembered."""
+
+_CHARS_PER_TOKEN = 12
+"""More than any text has on average that is worth reading; what is longer than the whole window by this is cut before
+its tokens are counted, which takes a second a megabyte."""
 
 _LOOP_PENALTY = 0.8
 """Without it a model of this size falls into endless repetition; it leaves first mentions alone."""
@@ -46,7 +50,7 @@ class SmolLM2:
         )
         self._context_tokens = context_tokens
         self._sessions = sessions
-        self._count = lru_cache(_COUNTED)(self._server.count_tokens)
+        self._counted: dict[int, int] = {}
 
     def warm(self, instructions: str) -> None:
         """Have `instructions` in the cache of every conversation, so that the first answer is as quick as the next."""
@@ -85,7 +89,20 @@ class SmolLM2:
     def _fit(self, messages: tuple[Message, ...], budget: int) -> tuple[Message, ...]:
         # A token is a byte at least, but for what `escape` adds: short conversations need no counting.
         most = sum(len(chat.escape(message.text).encode()) + _MARKER_TOKENS for message in messages)
-        return messages if most <= budget else fit(messages, budget_tokens=budget, count=self._count)
+        if most <= budget:
+            return messages
+        return fit([_shortened(message, budget) for message in messages], budget_tokens=budget, count=self._count)
+
+    def _count(self, text: str) -> int:
+        # The hash and not the text: what a client writes is not kept longer than its conversation.
+        key = hash(text)
+        tokens = self._counted.get(key)
+        if tokens is None:
+            tokens = self._server.count_tokens(text)
+            if len(self._counted) >= _COUNTED:
+                self._counted.clear()
+            self._counted[key] = tokens
+        return tokens
 
     def release(self, cache_key: str) -> None:
         """The conversation is over: another may have its cache."""
@@ -94,3 +111,11 @@ class SmolLM2:
     def close(self) -> None:
         """End what runs, and give back threads and memory."""
         self._server.close()
+
+
+def _shortened(message: Message, budget_tokens: int) -> Message:
+    """Without what cannot find room anyway: the end of instructions, the beginning of everything else."""
+    most = budget_tokens * _CHARS_PER_TOKEN
+    if len(message.text) <= most:
+        return message
+    return replace(message, text=message.text[:most] if message.role == "system" else message.text[-most:])

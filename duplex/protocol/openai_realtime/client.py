@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from duplex.protocol.openai_realtime.patch import ResponsePatch, SessionPatch
+from duplex.protocol.openai_realtime.patch import ResponsePatch, SessionPatch, Text
 
 Id = Annotated[str, Meta(max_length=128)]
 
@@ -47,7 +47,7 @@ class ContentIn(Struct, frozen=True, kw_only=True):
     """One part of a message. Its kinds are the wire's; only text can be put into a conversation by hand."""
 
     type: str
-    text: str | None = None
+    text: Text | None = None
 
 
 class ItemIn(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class ItemIn(Struct, frozen=True, kw_only=True):
     type: str
     id: Id | None = None
     role: str | None = None
-    content: list[ContentIn] | None = None
+    content: Annotated[list[ContentIn], Meta(max_length=256)] | None = None
 
 
 class ItemCreate(ClientEvent, frozen=True, kw_only=True, tag="conversation.item.create"):

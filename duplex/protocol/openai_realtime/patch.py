@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 Modality = Literal["audio", "text"]
+Text = Annotated[str, Meta(max_length=262_144)]
+"""What a client may write at once, in characters: far more than any model reads, and little enough to be kept."""
 MaxOutputTokens = Annotated[int, Meta(ge=1, le=4096)] | Literal["inf"]
 
 
@@ -76,7 +78,7 @@ class SessionPatch(Struct, frozen=True, kw_only=True):
 
     type: str
     output_modalities: list[Modality] | None = None
-    instructions: str | None = None
+    instructions: Text | None = None
     max_output_tokens: MaxOutputTokens | None = None
     audio: AudioPatch | None = None
     tools: list[Any] | None = None
@@ -105,7 +107,7 @@ class ResponsePatch(Struct, frozen=True, kw_only=True):
 
     conversation: Literal["auto", "none"] | None = None
     input: list[Any] | None = None
-    instructions: str | None = None
+    instructions: Text | None = None
     output_modalities: list[Modality] | None = None
     max_output_tokens: MaxOutputTokens | None = None
     metadata: Annotated[dict[Label, LabelValue], Meta(max_length=16)] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import secrets
 from collections import deque
 from dataclasses import dataclass, replace
 
@@ -17,7 +17,7 @@ from duplex.transport.openai_realtime.configuration import Configuration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """`token`: the id that the session was asked under; `event_id`: the client's own, where it gave one."""
+    """`token`: the id that the session was asked under, like none of the client's; `event_id`: its own, if any."""
 
     token: str
     event_id: str | None
@@ -32,7 +32,6 @@ class Negotiation:
         self.session_id = ""
         self.now = Configuration(settings=SessionSettings())
         self._asked: deque[_Asked] = deque()
-        self._count = itertools.count(1)
 
     @property
     def latest(self) -> Configuration:
@@ -48,7 +47,7 @@ class Negotiation:
     def ask(self, event: SessionUpdate) -> Configure:
         """Put a patch to the session. Raises ClientError where it is refused here; nothing has changed then."""
         patched = self.latest.patched(event.session, self.served)
-        token = event.event_id if event.event_id is not None else f"update_{next(self._count)}"
+        token = secrets.token_hex()
         self._asked.append(_Asked(token=token, event_id=event.event_id, configuration=patched))
         return Configure(settings=patched.settings, event_id=token)
 
