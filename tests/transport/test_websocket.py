@@ -458,6 +458,21 @@ async def test_a_client_that_goes_away_leaves_nothing_behind(how: str, when: str
         await host.until(lambda: host.open_sessions == 0)
 
 
+@pytest.mark.parametrize("how", ["close", "abort"])
+async def test_a_place_comes_free_although_the_session_is_not_through_with_what_was_sent(how: str) -> None:
+    host = Host(mailbox=2)
+    async with running(app(host)) as at:
+        client = await connect(url(at), close_timeout=0.2)
+        await greeted(client)
+        await client.send(append(np.tile(SECOND, 60)))
+        await host.until(lambda: host.ports[0].waiting == 1)
+        if how == "close":
+            await client.close()
+        else:
+            client.transport.abort()
+        await host.until(lambda: host.open_sessions == 0)
+
+
 async def test_a_handshake_that_is_given_up_leaves_nothing_behind() -> None:
     host = Host()
     async with running(app(host)) as at:
