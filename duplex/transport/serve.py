@@ -100,6 +100,7 @@ class SessionWebSocket(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """HTTP hands the connection over."""
         self._gone = asyncio.Event()
+        self.conn.debug = False  # It would log every header and frame: keys, and what people say.
         super().connection_made(transport)
         self._handshake = self.loop.call_later(self.handshake_s, self.transport.abort)
 
