@@ -99,7 +99,9 @@ class ComputeConfig:
     llama_threads: int = setting(1, "threads of llama.cpp while it generates", least=1, most=256)
     llama_batch_threads: int = setting(2, "threads of llama.cpp while it reads a prompt", least=1, most=256)
     context_tokens: int = setting(2048, "context of the language model, per session", least=256, most=131072)
-    connector_budget_bytes: int = setting(64 * _MIB, "payload bytes held between stages", least=_MIB, most=2**40)
+    connector_budget_bytes: int | None = setting(
+        None, "payload bytes held between stages; 16 MiB a session unless it is set", least=_MIB, most=2**40
+    )
 
     def __post_init__(self) -> None:
         check("compute", self)

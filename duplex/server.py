@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 REQUESTS_PER_SESSION = 8
 """A session has two requests at work as a rule: it listens, and it recognises or answers."""
 
+CONNECTOR_BYTES = 16 << 20
+"""For each session: the slowest voice speaking the longest answer was seen to hold 10 MB before its time to be sent."""
+
 TURNS_KEPT = 256
 REQUESTS_KEPT = 4 * TURNS_KEPT
 
@@ -54,7 +57,8 @@ class Server:
         store = ModelStore(config.models_path, owned=config.models_dir is None)
         self.ready = False
         self.served = Served(voices=VOICES, transcriber=TRANSCRIBER)
-        self.connector = MemoryConnector(budget_bytes=compute.connector_budget_bytes)
+        budget_bytes = compute.connector_budget_bytes or CONNECTOR_BYTES * limits.max_sessions
+        self.connector = MemoryConnector(budget_bytes=budget_bytes)
         self.pipeline = VoicePipeline(
             path=store.path,
             connector=self.connector,

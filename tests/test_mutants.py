@@ -186,6 +186,36 @@ MUTANTS = [
         "tests/connector",
     ),
     Mutant(
+        "nobody_waits_for_recognition",
+        "session/core.py",
+        "return self.listening.behind or len(self._recognising) > UNRECOGNISED",
+        "return self.listening.behind",
+    ),
+    Mutant(
+        "nobody_waits_for_an_answer_about_the_turn",
+        "session/listening.py",
+        "listened = self._listened if asked is None else min(self._listened, asked)",
+        "listened = self._listened",
+    ),
+    Mutant(
+        "cleared_audio_begins_a_turn",
+        "session/listening.py",
+        "return self._detector.hear(self._fresh(report))",
+        "return self._detector.hear(report)",
+    ),
+    Mutant(
+        "an_onset_forgets_the_audio_under_way",
+        "session/listening.py",
+        "effects = self._begin(start) if self.utterance is None else []",
+        "effects = self._begin(start)",
+    ),
+    Mutant(
+        "a_long_answer_is_idle",
+        "session/core.py",
+        "        if effects:\n            self._idle = now",
+        "        if not effects:\n            self._idle = now",
+    ),
+    Mutant(
         "slot_given_back_twice",
         "session/admission.py",
         'raise StateError(f"session {session_id} has no place to give back")',

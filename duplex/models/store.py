@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterator
@@ -81,18 +82,22 @@ class ModelStore:
         """Where the file `key` lies, ready to be opened.
 
         Raises:
-            ModelStoreError: there is no such key, or the file is not in the directory.
+            ModelStoreError: there is no such key, the file is not in the directory, or that cannot be looked into.
         """
         self._known([key])
         path = self.directory / key
-        if not path.is_file():
-            what = "is not a directory" if self.directory.is_file() else f"has no {key}"
+        if _size_of(path) is None:
+            what = "is not a directory" if _size_of(self.directory) is not None else f"has no {key}"
             remedy = "run `duplex models fetch`" if self.owned else "run `duplex models fetch` for it, or name another"
             raise ModelStoreError(f"the model directory {self.directory} {what}: {remedy}")
         return path
 
     def list(self) -> tuple[Entry, ...]:
-        """Every file of the manifest, and whether it is here; reads no file."""
+        """Every file of the manifest, and whether it is here; reads no file.
+
+        Raises:
+            ModelStoreError: the directory cannot be looked into.
+        """
         return tuple(self._entry(wheel, file, hashed=False) for wheel, file in self._manifest.files())
 
     def verify(self) -> tuple[Entry, ...]:
@@ -140,9 +145,10 @@ class ModelStore:
 
     def _entry(self, wheel: Wheel, file: ModelFile, *, hashed: bool) -> Entry:
         path = self.directory / file.key
-        if not path.is_file():
+        size_bytes = _size_of(path)
+        if size_bytes is None:
             presence = Presence.ABSENT
-        elif path.stat().st_size != file.size_bytes or (hashed and _sha256_of(path) != file.sha256):
+        elif size_bytes != file.size_bytes or (hashed and _sha256_of(path) != file.sha256):
             presence = Presence.WRONG
         else:
             presence = Presence.PRESENT
@@ -210,12 +216,27 @@ def _between(wheel: Wheel, progress: Progress, arrived: int) -> None:
         progress(wheel, arrived)
 
 
+def _size_of(path: Path) -> int | None:
+    """Bytes of a file; None where there is none."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as refusal:
+        raise _unreadable(path, refusal) from refusal
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
 def _sha256_of(path: Path) -> str:
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as refusal:
-        raise ModelStoreError(f"{path} cannot be read ({refusal.strerror}): check who may read it") from refusal
+        raise _unreadable(path, refusal) from refusal
+
+
+def _unreadable(path: Path, refusal: OSError) -> ModelStoreError:
+    return ModelStoreError(f"{path} cannot be read ({refusal.strerror}): check who may read it and its directories")
 
 
 def _extract(wheel: Path, file: ModelFile, folder: Path) -> Path:

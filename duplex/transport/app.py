@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -30,10 +31,13 @@ def build_app(*, host: SessionHost, info: ServerInfo, settings: HttpSettings, we
         web: directory of the browser's files, with an ``index.html``.
 
     Raises:
-        ConfigError: `web` is no directory.
+        ConfigError: `web` is no such directory.
     """
-    if not web.is_dir():
-        raise ConfigError(f"the browser's files are not in {web}: reinstall, or name their directory in http.web_dir")
+    if not os.access(web / "index.html", os.R_OK):
+        raise ConfigError(
+            f"the browser's files are not in {web}, or may not be read: reinstall, or name their directory in "
+            "http.web_dir"
+        )
     gate = Gate(api_key=settings.api_key, allowed_origins=settings.allowed_origins)
     realtime = RealtimeEndpoint(host=host, info=info, gate=gate, slow_reader_s=settings.slow_reader_s)
     routes = Routes(info=info)

@@ -23,7 +23,7 @@ from duplex.session.port import SessionPort
 from duplex.transport.openai_realtime import closing
 from duplex.transport.openai_realtime.closing import Farewell
 from duplex.transport.openai_realtime.dialect import OpenAIDialect
-from duplex.transport.serve import ABORT
+from duplex.transport.serve import ABORT, GONE
 
 log = logging.getLogger(__name__)
 
@@ -74,17 +74,26 @@ class Connection:
         return None
 
     async def _carry(self) -> Farewell | None:
-        """Accept, then run reader and writer until one is through; it says how the connection ends."""
+        """Accept, then run reader and writer until one is through, which says how the connection ends, or until the
+        client has gone: what it has sent and the session has not come to is nobody's any more."""
         offered = self._socket.scope.get("subprotocols", [])
         await self._socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
         session_id = self._port.session_id
         async with asyncio.TaskGroup() as tasks:
             reader = tasks.create_task(self._unless_gone(self._read()), name=f"reader {session_id}")
             writer = tasks.create_task(self._unless_gone(self._write()), name=f"writer {session_id}")
-            await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
-            over, other = (reader, writer) if reader.done() else (writer, reader)
-            other.cancel()
+            gone = tasks.create_task(self._gone(), name=f"end of {session_id}")
+            await asyncio.wait((writer, reader, gone), return_when=asyncio.FIRST_COMPLETED)
+            over = next(task for task in (writer, reader, gone) if task.done())
+            for task in (reader, writer, gone):
+                task.cancel()
         return over.result()
+
+    async def _gone(self) -> Farewell | None:
+        """Wait until the client has gone; where that is not told, the reader comes to it."""
+        extension = self._socket.scope.get("extensions", {}).get(GONE)
+        await (extension["event"] if extension is not None else asyncio.Event()).wait()
+        return None
 
     async def _read(self) -> Farewell | None:
         refused = 0

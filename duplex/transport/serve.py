@@ -10,13 +10,16 @@ from uvicorn import Config
 from uvicorn._types import ASGISendEvent
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import CloseCode
+from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 
 from duplex.transport.info import HttpSettings
 
 ABORT = "duplex.abort"
 """Name of the scope extension that holds a function: drop the connection at once, whatever is still unsent."""
+
+GONE = "duplex.gone"
+"""Name of the scope extension that holds an `asyncio.Event`: the client has gone, whatever of it is still unread."""
 
 
 class SessionHttp(H11Protocol):
@@ -63,6 +66,9 @@ class SessionHttp(H11Protocol):
 class SessionWebSocket(WebSocketsSansIOProtocol):
     """uvicorn's WebSocket connection, with some additions.
 
+    The application learns at once that the client has gone. ASGI says so behind the last message, and where the session
+    is not through with the earlier ones, that is late: its place could be another's.
+
     The application can drop it. ASGI has no word for that: `websocket.close` waits behind what is unsent, for ever
     where the client does not read.
 
@@ -93,13 +99,21 @@ class SessionWebSocket(WebSocketsSansIOProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """HTTP hands the connection over."""
+        self._gone = asyncio.Event()
+        self.conn.debug = False  # It would log every header and frame: keys, and what people say.
         super().connection_made(transport)
         self._handshake = self.loop.call_later(self.handshake_s, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
+        self._gone.set()
         self._handshake_is_over()
         super().connection_lost(exc)
+
+    def handle_close(self, event: Frame) -> None:
+        """The client says goodbye."""
+        self._gone.set()
+        super().handle_close(event)
 
     def _handshake_is_over(self) -> None:
         if self._handshake is not None:
@@ -111,6 +125,7 @@ class SessionWebSocket(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.response.status_code == 101:
             self.scope["extensions"][ABORT] = {"abort": self.transport.abort}
+            self.scope["extensions"][GONE] = {"event": self._gone}
 
     def data_received(self, data: bytes) -> None:
         """There is more of the handshake, or of a frame."""
@@ -165,6 +180,7 @@ class SessionWebSocket(WebSocketsSansIOProtocol):
 
     def shutdown(self) -> None:
         """The server stops."""
+        self._gone.set()
         super().shutdown()
         self._abort_in_time()
 

@@ -553,6 +553,7 @@ def test_threads_aborts_and_failures_leave_nothing_and_say_nothing_late() -> Non
         aborted: set[Fence] = set()
         late: list[StageEvent] = []
         ends: dict[Fence, int] = {}
+        kept = {fence(number, session=f"s{number % 3}") for number in range(0, 300, 2)}
         settled = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -561,7 +562,7 @@ def test_threads_aborts_and_failures_leave_nothing_and_say_nothing_late() -> Non
                 late.append(event)
             if not isinstance(event, StageOutput):
                 ends[event.fence] = ends.get(event.fence, 0) + 1
-                if len(ends) == 150:
+                if kept <= ends.keys():
                     loop.call_soon_threadsafe(settled.set)
 
         def make(request: StageRequest) -> ScriptedWorker:
@@ -594,7 +595,9 @@ def test_threads_aborts_and_failures_leave_nothing_and_say_nothing_late() -> Non
         await asyncio.wait_for(engine.stop(), WAIT_S)
         pool.close()
         assert late == []
-        assert ends == {fence(number, session=f"s{number % 3}"): 1 for number in range(0, 300, 2)}
+        assert {turn: ends[turn] for turn in kept} == dict.fromkeys(kept, 1)
+        # One that is aborted may have failed before.
+        assert max(ends.values()) == 1
         assert {worker.closed for worker in workers} == {1}
         assert engine.active == 0
 

@@ -175,6 +175,13 @@ class TestRefusals:
         with pytest.raises(ModelStoreError, match="cannot be written"):
             store.fetch()
 
+    def test_a_directory_that_cannot_be_looked_into(self, tmp_path: Path, index: Index) -> None:
+        # Root may look into everything, but not even root finds a name that is too long.
+        store = ModelStore(tmp_path / ("x" * 300), manifest=index.manifest, download=index.download)
+        for use in (store.list, store.verify, store.fetch, lambda: store.path("a/one.bin")):
+            with pytest.raises(ModelStoreError, match="check who may read it"):
+                use()
+
     def test_a_wheel_with_a_wrong_hash(self, store: ModelStore, index: Index) -> None:
         store.fetch(["b/three.bin"])
 

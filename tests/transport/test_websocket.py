@@ -32,6 +32,10 @@ pytestmark = pytest.mark.anyio
 
 SECOND = np.zeros(24_000, np.int16)
 
+QUIET = logging.getLogger("tests.quiet")
+"""For a client whose own log is not looked at."""
+QUIET.setLevel(logging.ERROR)
+
 
 def url(at: str, query: str = "?model=duplex") -> str:
     return f"ws://{at}/v1/realtime{query}"
@@ -105,6 +109,22 @@ async def test_refusals_are_http_and_say_why(
     assert host.ports == []
     assert "sesame" not in caplog.text
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_no_log_level_shows_keys_or_words(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    host = Host()
+    async with running(app(host, settings=Settings(api_key="sesame"))) as at:
+        async with connect(url(at), additional_headers={"Authorization": "Bearer sesame"}, logger=QUIET) as client:
+            await greeted(client)
+            await client.send('{"type":"response.create","response":{"instructions":"between us"}}')
+            await host.until(lambda: bool(host.ports[0].events))
+        offered: Any = ["realtime", "openai-insecure-api-key.sesame"]
+        async with connect(url(at), subprotocols=offered, logger=QUIET) as client:
+            await greeted(client)
+    assert caplog.records
+    assert "sesame" not in caplog.text
+    assert "between us" not in caplog.text
 
 
 async def test_a_full_server_says_when_to_come_back_and_a_place_comes_free() -> None:
@@ -455,6 +475,21 @@ async def test_a_client_that_goes_away_leaves_nothing_behind(how: str, when: str
             reset(client)
         if when == "waiting for room":
             host.ports[0].make_room(1000)
+        await host.until(lambda: host.open_sessions == 0)
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+async def test_a_place_comes_free_although_the_session_is_not_through_with_what_was_sent(how: str) -> None:
+    host = Host(mailbox=2)
+    async with running(app(host)) as at:
+        client = await connect(url(at), close_timeout=0.2)
+        await greeted(client)
+        await client.send(append(np.tile(SECOND, 60)))
+        await host.until(lambda: host.ports[0].waiting == 1)
+        if how == "close":
+            await client.close()
+        else:
+            client.transport.abort()
         await host.until(lambda: host.open_sessions == 0)
 
 
