@@ -87,6 +87,7 @@ class Server:
             capacity=limits.max_sessions,
             turns=TURNS_KEPT,
             mailbox_events=limits.mailbox_events,
+            grace_s=limits.grace_s,
             clock=loop.time,
             on_release=self.pipeline.release,
         )
@@ -181,6 +182,7 @@ async def _serve(config: ServerConfig) -> int:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(server.host.run(), name="sessions")
                 serving = tasks.create_task(web.serve(sockets=[listening]), name="http")
                 starting = tasks.create_task(server.start(), name="start")
                 stop = tasks.create_task(stopping.wait(), name="signals")

@@ -38,13 +38,13 @@ MUTANTS = [
     Mutant(
         "interrupt_leaves_the_epoch",
         "session/answering.py",
-        "        stale = self.fence\n        self.fence = self.fence.next()\n        self._move(ResponseInput.STOP)",
+        "        stale = self.fence\n        self.fence = self._next_fence()\n        self._move(ResponseInput.STOP)",
         "        stale = self.fence\n        self._move(ResponseInput.STOP)\n        self._count = self._count",
     ),
     Mutant(
         "create_leaves_the_epoch",
         "session/answering.py",
-        "        self.fence = self.fence.next()\n        self._count += 1",
+        "        self.fence = self._next_fence()\n        self._count += 1",
         "        self._count += 1",
     ),
     Mutant(
@@ -74,8 +74,8 @@ MUTANTS = [
     Mutant(
         "tail_is_not_cut",
         "session/answering.py",
-        "            self._cut(last, playback.played(now))\n",
-        "            pass\n",
+        "        self._cut(last, heard)\n",
+        "        pass\n",
     ),
     Mutant(
         "close_forgets_the_answer",

@@ -103,6 +103,7 @@ class SessionLimits:
         max_items: items of conversation kept; the oldest go first.
         idle_s: time after which the session closes where the client sends nothing and is sent nothing.
         lifetime_s: time after which the session closes.
+        notice_s: how long before either the client is told.
     """
 
     input_hz: int = 16_000
@@ -114,3 +115,4 @@ class SessionLimits:
     max_items: int = 1000
     idle_s: float = 300.0
     lifetime_s: float = 3600.0
+    notice_s: float = 30.0
