@@ -53,7 +53,7 @@ class Server:
         limits, compute = config.limits, config.compute
         store = ModelStore(config.models_path, owned=config.models_dir is None)
         self.ready = False
-        self.served = Served(voices=VOICES, transcriber=TRANSCRIBER)
+        self.served = Served(voices=VOICES, transcriber=TRANSCRIBER, ahead_ms=round(limits.audio_ahead_s * 1000))
         self.connector = MemoryConnector(budget_bytes=compute.connector_budget_bytes)
         self.pipeline = VoicePipeline(
             path=store.path,

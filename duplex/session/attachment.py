@@ -19,13 +19,24 @@ class Attachment:
         token: what the client has to show to resume; empty where it cannot.
         grace_s: how long the session waits for it.
         wire: what the transport has agreed with the client.
+        resynced: whether it begins with the whole state.
     """
 
-    def __init__(self, *, runner: SessionRunner, generation: int, token: str, grace_s: float, wire: object) -> None:
+    def __init__(
+        self,
+        *,
+        runner: SessionRunner,
+        generation: int,
+        token: str,
+        grace_s: float,
+        wire: object,
+        resynced: bool = False,
+    ) -> None:
         self.generation = generation
         self.token = token
         self.grace_s = grace_s
         self.wire = wire
+        self.resynced = resynced
         self._runner = runner
         self._over = False
 

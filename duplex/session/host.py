@@ -31,9 +31,14 @@ class _Held:
     grace_s: float
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def attachment(self, generation: int, token: str) -> Attachment:
+    def attachment(self, generation: int, token: str, *, resynced: bool = False) -> Attachment:
         return Attachment(
-            runner=self.runner, generation=generation, token=token, grace_s=self.grace_s, wire=self.terms.wire
+            runner=self.runner,
+            generation=generation,
+            token=token,
+            grace_s=self.grace_s,
+            wire=self.terms.wire,
+            resynced=resynced,
         )
 
 
@@ -117,8 +122,9 @@ class Host:
         if held is None:
             raise ClientError("There is no such session, or it is over; open a new one.", code="session_closed")
         following = secrets.token_urlsafe(24)
-        generation = held.runner.attach(token, seen=seen, following=following)
-        async with self._attached(held, held.attachment(generation, following)) as port:
+        generation, resynced = held.runner.attach(token, seen=seen, following=following)
+        attachment = held.attachment(generation, following, resynced=resynced)
+        async with self._attached(held, attachment) as port:
             yield port
 
     @asynccontextmanager

@@ -113,6 +113,10 @@ class LeasedPort(SessionPort, Protocol):
     def wire(self) -> object:
         """As it was given in `Terms`."""
 
+    @property
+    def resynced(self) -> bool:
+        """Whether `Snapshot` comes first, because what was missed is not kept any more."""
+
     async def next(self) -> Entry | None:
         """As `receive`, with its number."""
 

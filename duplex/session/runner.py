@@ -131,8 +131,9 @@ class SessionRunner:
             self._counters["sessions_detached"] += 1
             self._mailbox.nudge()
 
-    def attach(self, token: str, *, seen: int, following: str) -> int:
-        """Another connection takes the session over; returns its generation.
+    def attach(self, token: str, *, seen: int, following: str) -> tuple[int, bool]:
+        """Another connection takes the session over; returns its generation, and whether it is told the whole state
+        because what it missed is not kept any more.
 
         Raises ClientError: the token or the number is not good; nothing has changed.
         """
@@ -140,15 +141,14 @@ class SessionRunner:
         journal = self._outbox.journal
         journal.check(seen)
         generation = self._lease.attach(token, following=following)
-        if journal.rewind(seen):
-            self._counters["sessions_resumed"] += 1
-        else:
-            self._counters["sessions_resynced"] += 1
+        whole = not journal.rewind(seen)
+        self._counters["sessions_resynced" if whole else "sessions_resumed"] += 1
+        if whole:
             journal.restart()
             journal.put(self._core.snapshot())
         self._outbox.hand_over(generation)
         self._mailbox.nudge()
-        return generation
+        return generation, whole
 
     # ------------------------------------------------------------------------------------------
 
