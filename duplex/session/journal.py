@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from duplex.errors import ClientError
 from duplex.session.fence import Fence
-from duplex.session.notices import Closed, Notice
+from duplex.session.notices import Closed, Notice, Snapshot
 from duplex.session.port import Audio, Entry
 
 
@@ -38,6 +38,7 @@ class Journal:
         self._waiting: deque[Entry] = deque()
         self._sent: deque[Entry] = deque()
         self._bytes = 0
+        self._whole = True  # nothing that was put in was dropped
         self._lost = 0  # nothing up to this number can be sent again
 
     def __len__(self) -> int:
@@ -107,7 +108,7 @@ class Journal:
         self.check(seen)
         # What was sent and is sent again counts from the front of what waits, wherever the last sending broke off.
         again = [entry for entry in self._waiting if entry.sequence]
-        if seen < self._lost:
+        if seen < self._lost or not self._whole:
             return False
         fresh = [entry for entry in self._waiting if not entry.sequence]
         wanted = [entry for entry in (*self._sent, *again) if entry.sequence > seen]
@@ -118,12 +119,19 @@ class Journal:
         self._waiting = deque([*repeated, *fresh])
         return True
 
-    def restart(self) -> None:
-        """Forget everything: whoever comes next is told the whole state instead."""
+    def drop(self) -> None:
+        """Forget everything: nobody reads, and there is no room. Whoever comes next has missed something."""
         self._waiting.clear()
         self._sent.clear()
         self._bytes = 0
+        self._whole = False
+
+    def restart(self, snapshot: Snapshot) -> None:
+        """Forget everything, and begin with what makes it good."""
+        self.drop()
+        self._whole = True
         self._lost = self.sequence
+        self.put(snapshot)
 
     def retire(self, fence: Fence) -> int:
         """Take out all audio made under `fence` or an earlier turn of its lane; returns the chunks taken out."""

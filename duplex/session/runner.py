@@ -144,8 +144,7 @@ class SessionRunner:
         whole = not journal.rewind(seen)
         self._counters["sessions_resynced" if whole else "sessions_resumed"] += 1
         if whole:
-            journal.restart()
-            journal.put(self._core.snapshot())
+            journal.restart(self._core.snapshot())
         self._outbox.hand_over(generation)
         self._mailbox.nudge()
         return generation, whole
@@ -177,6 +176,10 @@ class SessionRunner:
     async def _step(self) -> None:
         # Audio may arrive faster than real time; it waits for listening, which must still find it in the ring.
         await self._mailbox.wait(self._deadline(), clients=not self._core.behind)
+        self._work()
+
+    def _work(self) -> None:
+        """Everything that is due now."""
         self._tell_of_lease()
         while not self._core.closed and (event := self._mailbox.take(clients=not self._core.behind)) is not None:
             self._perform(self._core.receive(event, self._clock()))
@@ -286,7 +289,7 @@ class SessionRunner:
             return
         if self._lease.state is LeaseState.DETACHED:
             # Nobody reads, and nobody is to blame: whoever resumes is told the whole state instead.
-            self._outbox.journal.restart()
+            self._outbox.journal.drop()
         else:
             self.close("slow_reader")
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import numpy as np
 import pytest
 
 from duplex.client.session import Session, Speech, connect
-from duplex.errors import TalkError
 from duplex.protocol.native import server
 from tests.session.engines import voices
-from tests.session.world import WINDOW, World, world
-from tests.transport.fakes import Info, app, running
+from tests.session.world import World, world
+from tests.transport.fakes import app, running
 
 pytestmark = pytest.mark.anyio
 
