@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 async def served(**how: object) -> AsyncIterator[tuple[str, World]]:
     async with world(**how) as here, running(app(here.host)) as at:  # type: ignore[arg-type]
         yield f"ws://{at}/v1/duplex", here
+        await here.over()
 
 
 async def until(session: Session, kind: type) -> list[object]:

@@ -44,6 +44,13 @@ class World:
     connector: MemoryConnector
     engines: dict[str, ScriptedEngine]
 
+    async def over(self) -> None:
+        """Every session has ended, also those that wait for a connection."""
+        self.host.close()
+        async with asyncio.timeout(5):
+            while len(self.host.admission):  # noqa: ASYNC110 - nobody is told any more
+                await asyncio.sleep(0.001)
+
     def assert_nothing_left(self) -> None:
         assert len(self.host.admission) == 0
         assert len(self.orchestrator.core) == 0

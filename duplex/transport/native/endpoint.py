@@ -28,7 +28,7 @@ class NativeEndpoint:
         gate: who may come in.
         max_message_bytes: longest message taken.
         slow_reader_s: a client that takes nothing for so long is cut off.
-        heartbeat_s: a client that says nothing for three times as long is taken to be gone.
+        heartbeat_s: a client that says nothing for three times as long is taken to be gone; `HEARTBEAT_S` by default.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class NativeEndpoint:
         gate: Gate,
         max_message_bytes: int,
         slow_reader_s: float,
-        heartbeat_s: float = HEARTBEAT_S,
+        heartbeat_s: float | None = None,
     ) -> None:
         self._host = host
         self._info = info
         self._gate = gate
         self._max_message_bytes = max_message_bytes
         self._slow_reader_s = slow_reader_s
-        self._heartbeat_s = heartbeat_s
+        self._heartbeat_s = HEARTBEAT_S if heartbeat_s is None else heartbeat_s
 
     async def serve(self, socket: WebSocket) -> None:
         """Run one connection from its handshake to its end. Returns when nothing of it is left."""
