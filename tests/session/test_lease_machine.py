@@ -444,6 +444,9 @@ class LeaseMachine(RuleBasedStateMachine):
     @invariant()
     def what_was_said_arrives_in_order(self) -> None:
         """What the client has is what was told since it was told the whole state, without what was interrupted."""
+        last = self.told[-1]
+        if isinstance(last, Closed) and last.reason == "slow_reader":
+            return  # It was told that, and is told nothing more.
         place = {id(one): index for index, one in enumerate(self.told)}
         places = [place[id(one)] for one in self.client.received if not isinstance(one, Snapshot)]
         assert places == sorted(set(places))

@@ -81,8 +81,11 @@ async def ask(client: ClientConnection, text: str = "What time is it?") -> None:
 
 @pytest.mark.parametrize(
     ("headers", "status", "ready"),
-    [({}, 401, True), ({"Authorization": "Bearer k", "Origin": "https://evil.example"}, 403, True)]
-    + [({"Authorization": "Bearer k"}, 503, False)],
+    [
+        ({}, 401, True),
+        ({"Authorization": "Bearer k", "Origin": "https://evil.example"}, 403, True),
+        ({"Authorization": "Bearer k"}, 503, False),
+    ],
 )
 async def test_who_may_not_come_in_is_told_so_before_the_upgrade(
     headers: dict[str, str], status: int, ready: bool
