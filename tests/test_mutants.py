@@ -73,8 +73,8 @@ MUTANTS = [
     ),
     Mutant(
         "tail_is_not_cut",
-        "session/answering.py",
-        "        self._cut(last, heard)\n",
+        "session/ledgers.py",
+        "        self.cut(last, heard)\n",
         "        pass\n",
     ),
     Mutant(
@@ -320,8 +320,8 @@ MUTANTS = [
     Mutant(
         "interrupted_tail_is_sent_again",
         "session/answering.py",
-        "return [Abort(fence=stale), self._silence(last, heard)]",
-        "return [self._silence(last, heard)]",
+        "return [Abort(fence=stale), self._silence(*tail)]",
+        "return [self._silence(*tail)]",
         "tests/session/test_core.py",
     ),
     Mutant(

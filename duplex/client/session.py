@@ -17,7 +17,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
@@ -25,13 +24,15 @@ import msgspec
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from duplex.audio.pcm import Samples, from_bytes, to_bytes
+from duplex.audio.pcm import Samples, to_bytes
 from duplex.client.backlog import Backlog, Sent
+from duplex.client.backoff import Backoff
+from duplex.client.inbox import Event, Inbox, decode
 from duplex.client.socket import open_socket
 from duplex.errors import TalkError
 from duplex.protocol.native import PATH, VERSION, client, server
-from duplex.protocol.native.item import NewItem, Response
-from duplex.protocol.native.media import MICROPHONE, Frame, FrameError, pack, unpack
+from duplex.protocol.native.item import NewItem
+from duplex.protocol.native.media import MICROPHONE, Frame, pack
 from duplex.protocol.native.settings import SettingsPatch
 
 BACKLOG_BYTES = 4 << 20
@@ -51,49 +52,6 @@ LEAVE_S = 2.0
 """Patience with the server's last word."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speech:
-    """Audio of an answer. `pcm`: int16 [n]; `start`: position of its first sample in the answer's audio."""
-
-    response_id: str
-    item_id: str
-    epoch: int
-    start: int
-    pcm: Samples
-
-    @property
-    def end(self) -> int:
-        """One past its last sample: what `Session.played` takes once it has been played."""
-        return self.start + len(self.pcm)
-
-
-Event = server.AnyServerMessage | Speech
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """Pauses between attempts to connect again: the first attempt is made at once, then `first_s`, and each later one
-    `factor` times as long as that before, `most_s` at most; half of each is chance."""
-
-    first_s: float = 0.1
-    factor: float = 2.0
-    most_s: float = 5.0
-
-    def pause_s(self, attempt: int, chance: float) -> float:
-        """Before this attempt, from 0; `chance` in [0, 1)."""
-        if not attempt:
-            return 0.0
-        return min(self.most_s, self.first_s * self.factor ** (attempt - 1)) * (0.5 + 0.5 * chance)
-
-
-class _Unknown(msgspec.Struct):
-    """A message of a newer server."""
-
-    type: str
-
-
-_messages = msgspec.json.Decoder(server.AnyServerMessage)
-_unknown = msgspec.json.Decoder(_Unknown)
 _encoder = msgspec.json.Encoder()
 
 
@@ -127,10 +85,8 @@ class Session:
         self._timeout_s = timeout_s
         self._opened: server.Opened | None = None
         self._token = ""
-        self._seen = 0
         self._acked = 0
-        self._silenced = 0  # audio of this epoch and earlier ones is not to be played any more
-        self._answers: dict[int, tuple[str, str]] = {}
+        self._inbox = Inbox()
         self._position = 0
         self._backlog = Backlog(max_bytes=BACKLOG_BYTES)
         self._progress: client.Played | None = None
@@ -189,7 +145,7 @@ class Session:
         """signal: something is to happen now."""
         await self._command(client.Signal(signal=signal, id=id))
 
-    async def respond(self, options: client.Respond = client.Respond()) -> None:  # noqa: B008 - it is frozen
+    async def respond(self, options: client.Respond = client.Respond()) -> None:
         """signal: answer now."""
         await self.signal(options)
 
@@ -306,7 +262,7 @@ class Session:
         try:
             async with asyncio.timeout(self._timeout_s):
                 await socket.send(_encoder.encode(message).decode())
-                return _decoded(await socket.recv())
+                return decode(await socket.recv())
         except (TimeoutError, ConnectionClosed):
             socket.transport.abort()
             raise _LostAgain(f"the server at {self._url} did not answer; is it busy?") from None
@@ -334,7 +290,9 @@ class Session:
         if not self._token:
             raise _Refused("it was not opened to be resumed")
         socket = await open_socket(url=self._url, api_key=self._api_key, timeout_s=self._timeout_s)
-        asked = client.Resume(version=VERSION, session_id=self.opened.session_id, token=self._token, seen=self._seen)
+        asked = client.Resume(
+            version=VERSION, session_id=self.opened.session_id, token=self._token, seen=self._inbox.seen
+        )
         greeting = await self._greeted(socket, asked)
         if isinstance(greeting, server.Error):
             socket.transport.abort()
@@ -346,7 +304,7 @@ class Session:
         self._backlog.confirm(greeting.taken)
         async with self._sending:  # Nothing new may overtake what is sent again.
             try:
-                await socket.send(_encoder.encode(client.Ack(sequence=self._seen)).decode())
+                await socket.send(_encoder.encode(client.Ack(sequence=self._inbox.seen)).decode())
                 for sent in self._backlog.unconfirmed():
                     await socket.send(sent.message)
                 if self._progress is not None:
@@ -365,8 +323,8 @@ class Session:
             await self._say(client.Heartbeat(at=loop.time()))
 
     async def _acknowledge(self) -> None:
-        self._acked = self._seen
-        await self._say(client.Ack(sequence=self._seen))
+        self._acked = self._inbox.seen
+        await self._say(client.Ack(sequence=self._inbox.seen))
 
     async def _read(self, socket: ClientConnection) -> bool:
         """Take what comes; True where the connection is lost, False where the session is over."""
@@ -378,10 +336,10 @@ class Session:
             except (TimeoutError, ConnectionClosed):
                 return True
             if isinstance(received, bytes):
-                await self._take_frame(received)
-            elif not await self._take(_decoded(received)):
+                await self._offer(self._inbox.frame(received))
+            elif not await self._take(decode(received)):
                 return False
-            if self._seen - self._acked >= ACK_EVERY:
+            if self._inbox.seen - self._acked >= ACK_EVERY:
                 await self._acknowledge()
 
     async def _take(self, message: server.AnyServerMessage) -> bool:
@@ -390,60 +348,17 @@ class Session:
             case server.Heartbeat(taken=taken):
                 self._backlog.confirm(taken)
                 return True
-            case server.Resumed():
-                return True
-            case server.ResponseCreated(response=response):
-                self._know(response)
-            case server.ResponseItem(response_id=response_id, item_id=item_id):
-                for epoch, names in self._answers.items():
-                    if names[0] == response_id:
-                        self._answers[epoch] = (response_id, item_id)
-            case server.Snapshot(response=response) if response is not None:
-                self._know(response)
-            case server.Interrupted(epoch=epoch):
-                self._silenced = max(self._silenced, epoch)
-                self._answers = {one: names for one, names in self._answers.items() if one > epoch}
             case server.Closed(reason=reason, message=why):
                 if not (self._closing and reason == "client"):
                     self._over = TalkError(f"the session is over ({reason}): {why}")
             case _:
                 pass
-        number = message.sequence
-        if number and number <= self._seen:
-            return True
-        self._seen = max(self._seen, number)
-        await self._offer(message)
+        await self._offer(self._inbox.message(message))
         return not isinstance(message, server.Closed)
 
-    async def _offer(self, event: Event) -> None:
-        if not self._leaving:
+    async def _offer(self, event: Event | None) -> None:
+        if event is not None and not self._leaving:
             await self._events.put(event)
-
-    def _know(self, response: Response) -> None:
-        item_id = response.item.item_id if response.item is not None else ""
-        self._answers[response.epoch] = (response.response_id, item_id)
-        while len(self._answers) > 8:
-            del self._answers[min(self._answers)]
-
-    async def _take_frame(self, message: bytes) -> None:
-        try:
-            frame = unpack(message)
-        except FrameError as error:
-            raise TalkError(f"the server sent media that cannot be read ({error}); report it as a bug") from None
-        if frame.sequence <= self._seen:
-            return
-        self._seen = frame.sequence
-        if frame.epoch <= self._silenced:
-            return
-        response_id, item_id = self._answers.get(frame.epoch, ("", ""))
-        speech = Speech(
-            response_id=response_id,
-            item_id=item_id,
-            epoch=frame.epoch,
-            start=frame.timestamp,
-            pcm=from_bytes(frame.payload),
-        )
-        await self._offer(speech)
 
 
 class _Refused(TalkError):
@@ -456,18 +371,6 @@ class _LostAgain(TalkError):
 
 def _said(message: server.AnyServerMessage) -> str:
     return message.message if isinstance(message, server.Error | server.Closed) else type(message).__name__
-
-
-def _decoded(message: str | bytes) -> server.AnyServerMessage:
-    try:
-        return _messages.decode(message)
-    except msgspec.DecodeError as error:
-        try:
-            newer = _unknown.decode(message)
-        except msgspec.DecodeError:
-            raise TalkError(f"the server does not speak this protocol ({error}); check the address") from None
-        # Servers may be newer than this: what they say more is nothing that this client could use.
-        return server.Error(code="unknown_message", message=f"a message of the type {newer.type!r} was passed over")
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from enum import Enum, auto
 from typing import Literal
 
@@ -16,6 +15,7 @@ from duplex.session.effects import Abort, Effect, Note, Play, Submit, Tell, Upda
 from duplex.session.events import Completed
 from duplex.session.fence import MAIN, Fence
 from duplex.session.item import Status
+from duplex.session.ledgers import Ledgers
 from duplex.session.notices import (
     Interrupted,
     ItemAdded,
@@ -30,9 +30,6 @@ from duplex.session.notices import (
 from duplex.session.playback import Playback, PlaybackState
 from duplex.session.settings import ResponseOptions, SessionLimits, SessionSettings
 from duplex.session.stages import SPEAKING, THINK, WRITING
-
-LEDGERS = 50
-"""Answers whose ledger is kept, so that the client can still say how much of them was heard."""
 
 
 class ResponseState(Enum):
@@ -77,6 +74,7 @@ class Answering:
         state: see `RESPONSE_TABLE`.
         fence: of the newest turn of the lane; it only ever moves forward.
         acknowledged: whether the client says what it has played.
+        ledgers: what was heard of the answers that are over.
     """
 
     def __init__(
@@ -91,7 +89,7 @@ class Answering:
         self._conversation = conversation
         self._count = 0
         self._answer: Answer | None = None
-        self._ledgers: OrderedDict[str, Answer] = OrderedDict()
+        self.ledgers = Ledgers(conversation=conversation, hz=limits.output_hz)
 
     def _move(self, what: ResponseInput) -> None:
         try:
@@ -310,7 +308,7 @@ class Answering:
 
     def _audible(self) -> list[Playback]:
         """What is being heard, or may be: of the answers that are sent only the newest."""
-        last = next(reversed(self._ledgers.values()), None)
+        last = self.ledgers.newest
         return [one.playback for one in (self._answer, last) if one is not None]
 
     def played(self, item_id: str, samples: int, now: float) -> list[Effect] | int:
@@ -319,7 +317,7 @@ class Answering:
         Raises KeyError where no ledger of the item is kept.
         """
         active = self._answer if self._answer is not None and self._answer.item_id == item_id else None
-        answer = active or self._ledgers[item_id]
+        answer = active or self.ledgers[item_id]
         try:
             news = answer.playback.acknowledge(samples)
         except ValueError:
@@ -327,7 +325,7 @@ class Answering:
         if news and active is not None:
             return self.wake(now)
         if news and answer.playback.state is PlaybackState.STOPPED:
-            self._cut(answer, samples)  # It was cut where the client was last known to be, and has come further.
+            self.ledgers.cut(answer, samples)  # It was cut where the client was last known to be, and has come further.
         return []
 
     def shown(self) -> ResponseInfo | None:
@@ -371,17 +369,11 @@ class Answering:
         ]
 
     def _cut_tail(self, now: float) -> list[Effect]:
-        last = next(reversed(self._ledgers.values()), None)
-        if last is None or last.playback.state is not PlaybackState.SENT:
-            return []
-        playback = last.playback
-        heard = playback.played(now)
-        playback.stop(now)
-        if heard == playback.sent:
+        tail = self.ledgers.stop_tail(now)
+        if tail is None:
             return []
         stale, self.fence = self.fence, self._next_fence()
-        self._cut(last, heard)
-        return [Abort(fence=stale), self._silence(last, heard)]
+        return [Abort(fence=stale), self._silence(*tail)]
 
     def _silence(self, answer: Answer, samples: int) -> Effect:
         notice = Interrupted(
@@ -400,27 +392,10 @@ class Answering:
             item = answer.heard(answer.playback.played(now))
         effects: list[Effect] = []
         if answer.added:
-            self._ledgers[answer.item_id] = answer
-            while len(self._ledgers) > LEDGERS:
-                self._ledgers.popitem(last=False)
+            self.ledgers.keep(answer)
             self._conversation.replace(item)
         effects.append(Note(response_id=answer.response_id, name="done", value_ms=answer.ms(answer.playback.sent)))
         info = answer.info(status, reason=reason, error=error, item=item if answer.added else None)
         if answer.added:
             effects.append(Tell(notice=ItemDone(item=item, previous_item_id=answer.previous_item_id)))
         return [*effects, Tell(notice=ResponseDone(response=info))]
-
-    def truncate(self, item_id: str, audio_end_ms: int) -> int | None:
-        """Keep only what was heard of an answer; returns None, or its length in ms where that is less.
-
-        Raises KeyError where no ledger of the item is kept.
-        """
-        answer = self._ledgers[item_id]
-        sent_ms = answer.ms(answer.playback.sent)
-        if audio_end_ms > sent_ms:
-            return sent_ms
-        self._cut(answer, audio_end_ms * self._limits.output_hz // 1000)
-        return None
-
-    def _cut(self, answer: Answer, samples: int) -> None:
-        self._conversation.replace(answer.heard(samples))

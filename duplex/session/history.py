@@ -67,7 +67,7 @@ class History:
             message = f"The item {item.item_id!r} has one part, with content_index 0."
             raise ClientError(message, code="invalid_value", param="content_index", event_id=event.event_id)
         try:
-            sent_ms = self._answering.truncate(item.item_id, event.audio_end_ms)
+            sent_ms = self._answering.ledgers.truncate(item.item_id, event.audio_end_ms)
         except KeyError:
             message = f"The item {item.item_id!r} is too old to be truncated, or was not spoken in this session."
             raise ClientError(message, code="invalid_item", param="item_id", event_id=event.event_id) from None

@@ -100,7 +100,7 @@ class Host:
             await self._closing.wait()
 
     @asynccontextmanager
-    async def open(self, terms: Terms = Terms()) -> AsyncIterator[LeasedPort]:  # noqa: B008 - it is frozen
+    async def open(self, terms: Terms = Terms()) -> AsyncIterator[LeasedPort]:
         """Admit and run one session; see `port.SessionHost.open`. Raises StateError where `run` is not under way."""
         if self._closing.is_set():
             raise self._shutting_down()

@@ -126,9 +126,10 @@ class SessionRunner:
     def detach(self, generation: int) -> None:
         """The connection is lost; nothing where it held the session no more. The session ends where nobody may come."""
         if self._lease.detach(generation, self._clock()):
-            if self._lease.grace_s <= 0:
+            if self._lease.grace_s > 0:
+                self._counters["sessions_detached"] += 1
+            else:
                 self.close("disconnected")
-            self._counters["sessions_detached"] += 1
             self._mailbox.nudge()
 
     def attach(self, token: str, *, seen: int, following: str) -> tuple[int, bool]:

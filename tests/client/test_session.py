@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from duplex.client.backlog import Backlog, Sent
-from duplex.client.session import Backoff, Event, Session, Speech, connect, session_url
+from duplex.client.backoff import Backoff
+from duplex.client.inbox import Event, Speech
+from duplex.client.session import Session, connect, session_url
 from duplex.errors import TalkError
 from duplex.protocol.native import server
 from duplex.protocol.native.client import Respond

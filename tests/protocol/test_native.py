@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duplex.client.session import _decoded
+from duplex.client.inbox import decode
 from duplex.protocol.native import schema
 from duplex.protocol.native.client import AnyClientMessage
 from duplex.protocol.native.media import HEADER_BYTES, Frame, FrameError, pack, unpack
@@ -59,9 +59,9 @@ def test_the_server_reads_what_clients_say(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("vector", vectors("server"), ids=lambda vector: str(vector["type"]))
 def test_the_client_reads_what_the_server_says(vector: dict[str, Any]) -> None:
-    message = _decoded(json.dumps(vector))
+    message = decode(json.dumps(vector))
     assert msgspec.to_builtins(message) == vector
-    assert _decoded(json.dumps({**vector, "of_a_newer_server": 1})) == message
+    assert decode(json.dumps({**vector, "of_a_newer_server": 1})) == message
 
 
 @pytest.mark.parametrize(("side", "union"), [("client", AnyClientMessage), ("server", AnyServerMessage)])
@@ -71,7 +71,7 @@ def test_there_is_a_vector_of_every_message(side: str, union: Any) -> None:
 
 
 def test_a_client_passes_over_what_it_does_not_know() -> None:
-    assert getattr(_decoded('{"type":"news"}'), "code", "") == "unknown_message"
+    assert getattr(decode('{"type":"news"}'), "code", "") == "unknown_message"
 
 
 @given(st.binary(max_size=64))

@@ -489,7 +489,7 @@ class AcknowledgedMachine(LeaseMachine):
     @rule(data=st.data(), too_much=st.booleans())
     def played(self, data: st.DataObject, too_much: bool) -> None:
         active = self.core.answering._answer
-        known = [*self.core.answering._ledgers.values(), *([active] if active is not None else [])]
+        known = [*self.core.answering.ledgers, *([active] if active is not None else [])]
         if not known or self.client.connection is None:
             return
         answer = data.draw(st.sampled_from(known))

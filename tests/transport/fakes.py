@@ -120,7 +120,7 @@ class Host:
         raise ClientError("There is no such session.", code="session_closed")
 
     @asynccontextmanager
-    async def open(self, terms: Terms = Terms()) -> AsyncIterator[Port]:  # noqa: B008 - it is frozen
+    async def open(self, terms: Terms = Terms()) -> AsyncIterator[Port]:
         if (refused := self.refusal()) is not None:
             raise refused
         self.open_sessions += 1
