@@ -85,6 +85,7 @@ class LimitsConfig:
     mailbox_events: int = setting(256, "events of one session that may wait", least=8, most=65536)
     max_turn_s: float = setting(60.0, "longest turn of the user; a longer one is ended", least=1, most=600)
     idle_s: float = setting(300.0, "a session in which neither side does anything is closed", least=1, most=86400)
+    grace_s: float = setting(30.0, "how long a session waits for a client that was cut off", least=0, most=3600)
     session_lifetime_s: float = setting(3600.0, "longest session", least=1, most=604800)
 
     def __post_init__(self) -> None:

@@ -56,7 +56,7 @@ class Server:
         limits, compute = config.limits, config.compute
         store = ModelStore(config.models_path, owned=config.models_dir is None)
         self.ready = False
-        self.served = Served(voices=VOICES, transcriber=TRANSCRIBER)
+        self.served = Served(voices=VOICES, transcriber=TRANSCRIBER, ahead_ms=round(limits.audio_ahead_s * 1000))
         budget_bytes = compute.connector_budget_bytes or CONNECTOR_BYTES * limits.max_sessions
         self.connector = MemoryConnector(budget_bytes=budget_bytes)
         self.pipeline = VoicePipeline(
@@ -91,6 +91,7 @@ class Server:
             capacity=limits.max_sessions,
             turns=TURNS_KEPT,
             mailbox_events=limits.mailbox_events,
+            grace_s=limits.grace_s,
             clock=loop.time,
             on_release=self.pipeline.release,
         )
@@ -185,6 +186,7 @@ async def _serve(config: ServerConfig) -> int:
         )
         try:
             async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(server.host.run(), name="sessions")
                 serving = tasks.create_task(web.serve(sockets=[listening]), name="http")
                 starting = tasks.create_task(server.start(), name="start")
                 stop = tasks.create_task(stopping.wait(), name="signals")

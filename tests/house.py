@@ -13,7 +13,13 @@ from pathlib import Path
 
 _WORDS = ("duplex.errors", "duplex.session.fence", "duplex.connector.payload")
 
-RUNNERS = ("duplex.session.runner", "duplex.session.host", "duplex.session.mailbox", "duplex.session.outbox")
+RUNNERS = (
+    "duplex.session.attachment",
+    "duplex.session.host",
+    "duplex.session.mailbox",
+    "duplex.session.outbox",
+    "duplex.session.runner",
+)
 """The session's impure files: they run its machines, open sessions, and hold what waits for them."""
 
 ALLOWED: dict[str, tuple[str, ...]] = {

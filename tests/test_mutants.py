@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old` stands exactly once in `file`, and becomes `new`."""
+    """`old` stands exactly once in `file`, and becomes `new`; the `tests` are run, a folder or one file of it."""
 
     name: str
     file: str
@@ -38,13 +38,13 @@ MUTANTS = [
     Mutant(
         "interrupt_leaves_the_epoch",
         "session/answering.py",
-        "        stale = self.fence\n        self.fence = self.fence.next()\n        self._move(ResponseInput.STOP)",
+        "        stale = self.fence\n        self.fence = self._next_fence()\n        self._move(ResponseInput.STOP)",
         "        stale = self.fence\n        self._move(ResponseInput.STOP)\n        self._count = self._count",
     ),
     Mutant(
         "create_leaves_the_epoch",
         "session/answering.py",
-        "        self.fence = self.fence.next()\n        self._count += 1",
+        "        self.fence = self._next_fence()\n        self._count += 1",
         "        self._count += 1",
     ),
     Mutant(
@@ -73,9 +73,9 @@ MUTANTS = [
     ),
     Mutant(
         "tail_is_not_cut",
-        "session/answering.py",
-        "            self._cut(last, playback.played(now))\n",
-        "            pass\n",
+        "session/ledgers.py",
+        "        self.cut(last, heard)\n",
+        "        pass\n",
     ),
     Mutant(
         "close_forgets_the_answer",
@@ -221,6 +221,160 @@ MUTANTS = [
         'raise StateError(f"session {session_id} has no place to give back")',
         "return",
     ),
+    Mutant(
+        "token_is_not_rotated",
+        "session/lease.py",
+        "self._last, self._next = _hashed(token), _hashed(following)",
+        "self._last = _hashed(token)",
+        "tests/session/test_lease.py",
+    ),
+    Mutant(
+        "token_is_never_spent",
+        "session/lease.py",
+        "        if self.owns(generation):\n            self._last = None",
+        "        return",
+        "tests/session/test_lease.py",
+    ),
+    Mutant(
+        "token_is_spent_before_the_next_has_arrived",
+        "session/lease.py",
+        "self._last, self._next = _hashed(token), _hashed(following)",
+        "self._last, self._next = None, _hashed(following)",
+        "tests/session/test_lease.py",
+    ),
+    Mutant(
+        "former_owner_loses_the_session",
+        "session/lease.py",
+        "return self.state is LeaseState.ATTACHED and generation == self.generation",
+        "return self.state is LeaseState.ATTACHED",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "wait_for_an_owner_never_ends",
+        "session/lease.py",
+        "if self.state is not LeaseState.DETACHED or self._until is None or now < self._until:",
+        "if True:",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "replay_repeats_the_last_seen",
+        "session/journal.py",
+        "if entry.sequence > seen]",
+        "if entry.sequence >= seen]",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "broken_replay_loses_the_rest",
+        "session/journal.py",
+        "for entry in (*self._sent, *again) if",
+        "for entry in self._sent if",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "replay_takes_a_new_number",
+        "session/journal.py",
+        "        if not entry.sequence:\n",
+        "        if True:\n",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "gap_goes_unnoticed",
+        "session/journal.py",
+        "if seen < self._lost or not self._whole:",
+        "if not self._whole:",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "what_was_dropped_unsent_is_no_gap",
+        "session/journal.py",
+        "if seen < self._lost or not self._whole:",
+        "if seen < self._lost:",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "future_is_believed",
+        "session/journal.py",
+        "if sequence > self.sequence:",
+        "if sequence > self.sequence + 10:",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "replay_holds_interrupted_sound",
+        "session/journal.py",
+        "self._sent = _without(self._sent, lambda audio: _stale(audio.fence, fence))",
+        "self._sent = self._sent",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "journal_grows_without_end",
+        "session/journal.py",
+        "while len(self._sent) > self._most_kept or self._bytes > self._most_bytes:",
+        "while len(self._sent) > 2 * self._most_kept:",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "gap_is_not_made_good",
+        "session/runner.py",
+        "            journal.restart(self._core.snapshot())",
+        "            pass",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "former_connection_speaks",
+        "session/runner.py",
+        "lambda: self._lease.owns(generation))",
+        "lambda: True)",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "core_is_not_told_of_the_loss",
+        "session/runner.py",
+        "if held != self._held:",
+        "if held != self._held and attached:",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "sound_is_played_to_nobody",
+        "session/playback.py",
+        "while self._waiting and not self._halted and",
+        "while self._waiting and",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "old_generation_goes_on",
+        "session/answering.py",
+        "        self._generation = generation\n        self._halted = False",
+        "        self._halted = False",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "interrupted_tail_is_sent_again",
+        "session/answering.py",
+        "return [Abort(fence=stale), self._silence(*tail)]",
+        "return [self._silence(*tail)]",
+        "tests/session/test_core.py",
+    ),
+    Mutant(
+        "unplayed_counts_as_played",
+        "session/playback.py",
+        "if self._halted or self._acknowledged:",
+        "if self._halted:",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "playing_goes_back",
+        "session/playback.py",
+        "if samples <= self._clock_samples:",
+        "if samples == self._clock_samples:",
+        "tests/session/test_lease_machine.py",
+    ),
+    Mutant(
+        "limit_is_announced_again_and_again",
+        "session/lifetime.py",
+        "                self._warned.add(reason)\n",
+        "",
+        "tests/session/test_lifetime.py",
+    ),
 ]
 
 
@@ -234,14 +388,14 @@ def test_is_killed(mutant: Mutant, tmp_path: Path) -> None:
         )
     for file in ("duplex/__init__.py", "duplex/errors.py", "pyproject.toml"):
         shutil.copy(ROOT / file, copy / file)
-    folder = mutant.tests
+    folder = mutant.tests.rpartition("/")[0] if mutant.tests.endswith(".py") else mutant.tests
     shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "tests" / "mutants_conftest.py", copy / "tests" / "conftest.py")
     source = copy / "duplex" / mutant.file
     text = source.read_text()
     assert text.count(mutant.old) == 1, f"{mutant.name}: the source has changed; write the mutant anew"
     source.write_text(text.replace(mutant.old, mutant.new))
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", folder]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", mutant.tests]
     run = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
     assert run.returncode == 1, f"{mutant.name} survives:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
     assert "failed" in run.stdout, run.stdout

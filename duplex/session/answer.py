@@ -80,4 +80,5 @@ class Answer:
             output_tokens=usage.output_tokens if usage is not None else 0,
             max_output_tokens=self.max_output_tokens,
             metadata=self.options.metadata,
+            epoch=self.fence.epoch,
         )

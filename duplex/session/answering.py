@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from enum import Enum, auto
 from typing import Literal
 
@@ -16,11 +15,14 @@ from duplex.session.effects import Abort, Effect, Note, Play, Submit, Tell, Upda
 from duplex.session.events import Completed
 from duplex.session.fence import MAIN, Fence
 from duplex.session.item import Status
+from duplex.session.ledgers import Ledgers
 from duplex.session.notices import (
+    Interrupted,
     ItemAdded,
     ItemDone,
     ResponseCreated,
     ResponseDone,
+    ResponseInfo,
     ResponseItemAdded,
     ResponseStatus,
     ResponseText,
@@ -28,9 +30,6 @@ from duplex.session.notices import (
 from duplex.session.playback import Playback, PlaybackState
 from duplex.session.settings import ResponseOptions, SessionLimits, SessionSettings
 from duplex.session.stages import SPEAKING, THINK, WRITING
-
-LEDGERS = 50
-"""Answers whose ledger is kept, so that the client can still say how much of them was heard."""
 
 
 class ResponseState(Enum):
@@ -74,16 +73,23 @@ class Answering:
     Attributes:
         state: see `RESPONSE_TABLE`.
         fence: of the newest turn of the lane; it only ever moves forward.
+        acknowledged: whether the client says what it has played.
+        ledgers: what was heard of the answers that are over.
     """
 
-    def __init__(self, *, fence: Fence, limits: SessionLimits, conversation: Conversation) -> None:
+    def __init__(
+        self, *, fence: Fence, limits: SessionLimits, conversation: Conversation, acknowledged: bool = False
+    ) -> None:
         self.state = ResponseState.IDLE
         self.fence = fence._replace(lane=MAIN)
+        self._generation = fence.generation
+        self.acknowledged = acknowledged
+        self._halted = False
         self._limits = limits
         self._conversation = conversation
         self._count = 0
         self._answer: Answer | None = None
-        self._ledgers: OrderedDict[str, Answer] = OrderedDict()
+        self.ledgers = Ledgers(conversation=conversation, hz=limits.output_hz)
 
     def _move(self, what: ResponseInput) -> None:
         try:
@@ -128,7 +134,7 @@ class Answering:
     def create(self, settings: SessionSettings, options: ResponseOptions, *, announce: bool) -> list[Effect]:
         """Get every stage ready for an answer; the prompt follows. Raises StateError where one is under way."""
         self._move(ResponseInput.CREATE)
-        self.fence = self.fence.next()
+        self.fence = self._next_fence()
         self._count += 1
         name = f"{self.fence.session_id.removeprefix('sess_')}_{self._count}"
         asked = options.max_output_tokens or settings.max_output_tokens or self._limits.max_output_tokens
@@ -141,7 +147,7 @@ class Answering:
             max_output_tokens=min(asked, self._limits.max_output_tokens),
             hz=self._limits.output_hz,
             settings=settings,
-            playback=Playback(hz=self._limits.output_hz, ahead_s=self._limits.audio_ahead_s),
+            playback=self._new_playback(),
         )
         stages = SPEAKING if answer.modality == "audio" else WRITING
         voice = StageOptions(speed=settings.speed, voice=settings.voice)
@@ -150,6 +156,17 @@ class Answering:
             Submit(fence=answer.fence, stages=stages, options=voice),
         ]
         return [*self._announce(answer), *effects] if announce else effects
+
+    def _next_fence(self) -> Fence:
+        return self.fence.next()._replace(generation=self._generation)
+
+    def _new_playback(self) -> Playback:
+        playback = Playback(
+            hz=self._limits.output_hz, ahead_s=self._limits.audio_ahead_s, acknowledged=self.acknowledged
+        )
+        if self._halted:
+            playback.halt(0.0)
+        return playback
 
     def _announce(self, answer: Answer) -> list[Effect]:
         answer.announced = True
@@ -250,11 +267,19 @@ class Answering:
         if answer is None or not answer.announced:
             return []
         first = answer.playback.sent == 0
-        # The audio's own fence goes with it, not the session's present one.
-        effects: list[Effect] = [
-            Play(fence=handle.fence, response_id=answer.response_id, item_id=answer.item_id, handle=handle)
-            for handle in answer.playback.due(now)
-        ]
+        start = answer.playback.sent
+        effects: list[Effect] = []
+        for handle in answer.playback.due(now):
+            # The audio's own fence goes with it, not the session's present one.
+            play = Play(
+                fence=handle.fence,
+                response_id=answer.response_id,
+                item_id=answer.item_id,
+                handle=handle,
+                start=start,
+            )
+            effects.append(play)
+            start += handle.samples
         if first and effects:
             effects.insert(0, Note(response_id=answer.response_id, name="first_audio"))
         if answer.playback.state is PlaybackState.SENT:
@@ -265,6 +290,54 @@ class Answering:
             )
         return effects
 
+    # The listener ----------------------------------------------------------------------------
+
+    def halt(self, now: float) -> None:
+        """Nobody listens: no clock runs, and no audio is sent."""
+        self._halted = True
+        for playback in self._audible():
+            playback.halt(now)
+
+    def go_on(self, generation: int, now: float) -> list[Effect]:
+        """Somebody listens (again), and turns that begin are of this generation."""
+        self._generation = generation
+        self._halted = False
+        for playback in self._audible():
+            playback.go_on(now)
+        return self.wake(now)
+
+    def _audible(self) -> list[Playback]:
+        """What is being heard, or may be: of the answers that are sent only the newest."""
+        last = self.ledgers.newest
+        return [one.playback for one in (self._answer, last) if one is not None]
+
+    def played(self, item_id: str, samples: int, now: float) -> list[Effect] | int:
+        """The client has played so much of an answer; or the samples that were sent, where that is less.
+
+        Raises KeyError where no ledger of the item is kept.
+        """
+        active = self._answer if self._answer is not None and self._answer.item_id == item_id else None
+        answer = active or self.ledgers[item_id]
+        try:
+            news = answer.playback.acknowledge(samples)
+        except ValueError:
+            return answer.playback.sent
+        if news and active is not None:
+            return self.wake(now)
+        if news and answer.playback.state is PlaybackState.STOPPED:
+            self.ledgers.cut(answer, samples)  # It was cut where the client was last known to be, and has come further.
+        return []
+
+    def shown(self) -> ResponseInfo | None:
+        """The answer under way as far as the client knows it; None where it knows of none."""
+        answer = self._answer
+        if answer is None or not answer.announced:
+            return None
+        item = answer.item(status="in_progress", text=answer.text, samples=answer.playback.sent)
+        return answer.info("in_progress", item=item if answer.added else None)
+
+    # ------------------------------------------------------------------------------------------
+
     def interrupt(self, now: float, reason: StopReason, error: str = "") -> list[Effect]:
         """Stop answering. The fence moves first; the history keeps what was heard by now, and nothing else.
 
@@ -274,7 +347,7 @@ class Answering:
         if answer is None:
             return self._cut_tail(now)
         stale = self.fence
-        self.fence = self.fence.next()
+        self.fence = self._next_fence()
         self._move(ResponseInput.STOP)
         answer.playback.stop(now)
         effects: list[Effect] = [Abort(fence=stale), *self._sent_note(answer, "stopped", now)]
@@ -283,6 +356,8 @@ class Answering:
             return effects
         status: ResponseStatus = "failed" if reason == "failed" else "cancelled"
         status_reason = reason if reason in ("turn_detected", "client_cancelled") else ""
+        if answer.added and answer.modality == "audio":
+            effects.append(self._silence(answer, answer.playback.played(now)))
         return [*effects, *self._finish(answer, status, status_reason, error=error, now=now)]
 
     def _sent_note(self, answer: Answer, name: str, now: float) -> list[Effect]:
@@ -294,14 +369,17 @@ class Answering:
         ]
 
     def _cut_tail(self, now: float) -> list[Effect]:
-        last = next(reversed(self._ledgers.values()), None)
-        if last is None or last.playback.state is not PlaybackState.SENT:
+        tail = self.ledgers.stop_tail(now)
+        if tail is None:
             return []
-        playback = last.playback
-        if playback.played(now) < playback.sent:
-            self._cut(last, playback.played(now))
-        playback.stop(now)
-        return []
+        stale, self.fence = self.fence, self._next_fence()
+        return [Abort(fence=stale), self._silence(*tail)]
+
+    def _silence(self, answer: Answer, samples: int) -> Effect:
+        notice = Interrupted(
+            response_id=answer.response_id, item_id=answer.item_id, epoch=answer.fence.epoch, samples=samples
+        )
+        return Tell(notice=notice)
 
     def _finish(
         self, answer: Answer, status: ResponseStatus, reason: str, *, error: str = "", now: float | None = None
@@ -314,27 +392,10 @@ class Answering:
             item = answer.heard(answer.playback.played(now))
         effects: list[Effect] = []
         if answer.added:
-            self._ledgers[answer.item_id] = answer
-            while len(self._ledgers) > LEDGERS:
-                self._ledgers.popitem(last=False)
+            self.ledgers.keep(answer)
             self._conversation.replace(item)
         effects.append(Note(response_id=answer.response_id, name="done", value_ms=answer.ms(answer.playback.sent)))
         info = answer.info(status, reason=reason, error=error, item=item if answer.added else None)
         if answer.added:
             effects.append(Tell(notice=ItemDone(item=item, previous_item_id=answer.previous_item_id)))
         return [*effects, Tell(notice=ResponseDone(response=info))]
-
-    def truncate(self, item_id: str, audio_end_ms: int) -> int | None:
-        """Keep only what was heard of an answer; returns None, or its length in ms where that is less.
-
-        Raises KeyError where no ledger of the item is kept.
-        """
-        answer = self._ledgers[item_id]
-        sent_ms = answer.ms(answer.playback.sent)
-        if audio_end_ms > sent_ms:
-            return sent_ms
-        self._cut(answer, audio_end_ms * self._limits.output_hz // 1000)
-        return None
-
-    def _cut(self, answer: Answer, samples: int) -> None:
-        self._conversation.replace(answer.heard(samples))

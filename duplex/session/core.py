@@ -16,6 +16,7 @@ from duplex.session.detector import Ask, End, Onset, Pause, Resume
 from duplex.session.effects import Abort, Count, Effect, Note, Release, Tell
 from duplex.session.events import (
     AppendAudio,
+    Attached,
     CancelResponse,
     ClearAudio,
     ClientEvent,
@@ -26,8 +27,10 @@ from duplex.session.events import (
     CreateItem,
     CreateResponse,
     DeleteItem,
+    Detached,
     Event,
     Failed,
+    Played,
     RetrieveItem,
     Signalled,
     Spoke,
@@ -37,16 +40,19 @@ from duplex.session.events import (
 from duplex.session.fence import INPUT, Fence
 from duplex.session.history import History
 from duplex.session.item import Item, Part
+from duplex.session.lifetime import Ended, Lifetime, Warned
 from duplex.session.listening import Committed, Listening
 from duplex.session.notices import (
     AudioCleared,
     AudioCommitted,
     Closed,
     Configured,
+    Ending,
     ItemAdded,
     ItemDone,
     Opened,
     Refused,
+    Snapshot,
     Transcribed,
     TranscriptionFailed,
 )
@@ -58,6 +64,7 @@ UNRECOGNISED = 3
 CLOSING = {
     "client": "The client closed the session.",
     "disconnected": "The connection to the client was lost.",
+    "replaced": "Another connection has taken the session over.",
     "idle": "Nothing was received for too long; open a new session to go on.",
     "expired": "The session has reached its longest lifetime; open a new one to go on.",
     "overloaded": "The session's mailbox overflowed; send less at once.",
@@ -78,6 +85,7 @@ class Session:
         settings: where the session starts.
         limits: the server's bounds.
         now: seconds on the caller's clock, which every method takes.
+        acknowledged: whether the client says what it has played.
     """
 
     def __init__(
@@ -88,6 +96,7 @@ class Session:
         limits: SessionLimits,
         now: float,
         generation: int = 0,
+        acknowledged: bool = False,
     ) -> None:
         fence = Fence(session_id, generation, INPUT, 0)
         self.session_id = session_id
@@ -95,28 +104,45 @@ class Session:
         self.closed = False
         self.conversation = Conversation(max_items=limits.max_items, max_chars=limits.max_chars)
         self.listening = Listening(fence=fence, limits=limits, detection=settings.turn_detection)
-        self.answering = Answering(fence=fence, limits=limits, conversation=self.conversation)
+        self.answering = Answering(
+            fence=fence, limits=limits, conversation=self.conversation, acknowledged=acknowledged
+        )
         self.history = History(session_id=session_id, conversation=self.conversation, answering=self.answering)
         self._limits = limits
-        self._expires = now + limits.lifetime_s
-        self._idle = now + limits.idle_s
+        self._lifetime = Lifetime(idle_s=limits.idle_s, lifetime_s=limits.lifetime_s, notice_s=limits.notice_s, now=now)
         self._recognising: dict[Fence, Committed] = {}
 
     def open(self) -> list[Effect]:
         """The first effects."""
-        opened = Opened(
-            session_id=self.session_id,
-            conversation_id="conv_" + self.session_id.removeprefix("sess_"),
-            settings=self.settings,
-        )
+        opened = Opened(session_id=self.session_id, conversation_id=self._conversation_id, settings=self.settings)
         return [Tell(notice=opened), *self.listening.open()]
+
+    @property
+    def _conversation_id(self) -> str:
+        return "conv_" + self.session_id.removeprefix("sess_")
+
+    def snapshot(self) -> Snapshot:
+        """All that a client can know of the session now."""
+        utterance = self.listening.utterance
+        response = self.answering.shown()
+        items = self.conversation.items
+        if response is not None and response.item is not None:
+            items = tuple(response.item if item.item_id == response.item.item_id else item for item in items)
+        return Snapshot(
+            session_id=self.session_id,
+            conversation_id=self._conversation_id,
+            settings=self.settings,
+            items=items,
+            response=response,
+            speaking=utterance.item_id if utterance is not None else None,
+        )
 
     def deadline(self, now: float) -> float | None:
         """When `wake` should be called next; None once closed."""
         if self.closed:
             return None
         audio = self.answering.deadline(now)
-        return min(self._expires, self._idle, *([audio] if audio is not None else []))
+        return self._lifetime.deadline if audio is None else min(self._lifetime.deadline, audio)
 
     @property
     def behind(self) -> bool:
@@ -127,16 +153,19 @@ class Session:
         """Time has passed."""
         if self.closed:
             return []
-        if now >= self._expires:
-            return self._close("expired")
-        if now >= self._idle:
-            return self._close("idle")
-        return self._not_idle(self.answering.wake(now), now)
+        effects = self._not_idle(self.answering.wake(now), now)
+        for due in self._lifetime.wake(now):
+            match due:
+                case Warned(reason=reason, in_s=in_s):
+                    effects.append(Tell(notice=Ending(reason=reason, in_s=in_s)))
+                case Ended(reason=reason):
+                    return [*effects, *self._close(reason)]
+        return effects
 
     def _not_idle(self, effects: list[Effect], now: float) -> list[Effect]:
         """A long answer is no idleness, however long its listener says nothing."""
         if effects:
-            self._idle = now + self._limits.idle_s
+            self._lifetime.touch(now)
         return effects
 
     def receive(self, event: Event, now: float) -> list[Effect]:
@@ -146,8 +175,15 @@ class Session:
         match event:
             case Signalled() | Spoke() | Completed() | Failed():
                 return self._not_idle(self._report(event, now), now)
+            case Attached(generation=generation):
+                self._lifetime.touch(now)
+                self.listening.generation = generation
+                return self.answering.go_on(generation, now)
+            case Detached():
+                self.answering.halt(now)
+                return []
             case _:
-                self._idle = now + self._limits.idle_s
+                self._lifetime.touch(now)
                 try:
                     return self._client(event, now)
                 except ClientError as error:
@@ -179,6 +215,8 @@ class Session:
                 return self._create_response(options, event_id, now)
             case CancelResponse():
                 return self._cancel_response(event, now)
+            case Played():
+                return self.history.played(event, now)
             case Close(reason=reason):
                 return self._close(reason)
 

@@ -65,12 +65,14 @@ class Play:
     Attributes:
         fence: the audio's own (not the session's present one).
         handle: names the bytes.
+        start: position of its first sample in the audio of its answer.
     """
 
     fence: Fence
     response_id: str
     item_id: str
     handle: Handle
+    start: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

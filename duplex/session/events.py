@@ -101,10 +101,31 @@ class CancelResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """signal: so much of an answer's audio has been played, `samples` from its beginning on."""
+
+    item_id: str
+    samples: int
+    event_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Close:
     """close: the session is over. `reason`: a short word for the log and the metrics."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """Another connection holds the session from now on; turns that begin are of its `generation`."""
+
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detached:
+    """The connection was lost: nobody hears what is played."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +184,9 @@ ClientEvent = (
     | ClearAudio
     | CreateResponse
     | CancelResponse
+    | Played
     | Close
 )
+LeaseEvent = Attached | Detached
 StageReport = Signalled | Spoke | Completed | Failed
-Event = ClientEvent | StageReport
+Event = ClientEvent | LeaseEvent | StageReport

@@ -8,7 +8,7 @@ from duplex.errors import ClientError
 from duplex.session.answering import Answering
 from duplex.session.conversation import ROOT, Conversation
 from duplex.session.effects import Effect, Tell
-from duplex.session.events import CreateItem, DeleteItem, RetrieveItem, TruncateItem
+from duplex.session.events import CreateItem, DeleteItem, Played, RetrieveItem, TruncateItem
 from duplex.session.item import Item
 from duplex.session.notices import ItemAdded, ItemDeleted, ItemDone, ItemRetrieved, ItemTruncated
 
@@ -67,7 +67,7 @@ class History:
             message = f"The item {item.item_id!r} has one part, with content_index 0."
             raise ClientError(message, code="invalid_value", param="content_index", event_id=event.event_id)
         try:
-            sent_ms = self._answering.truncate(item.item_id, event.audio_end_ms)
+            sent_ms = self._answering.ledgers.truncate(item.item_id, event.audio_end_ms)
         except KeyError:
             message = f"The item {item.item_id!r} is too old to be truncated, or was not spoken in this session."
             raise ClientError(message, code="invalid_item", param="item_id", event_id=event.event_id) from None
@@ -78,3 +78,18 @@ class History:
             item_id=item.item_id, content_index=event.content_index, audio_end_ms=event.audio_end_ms
         )
         return [Tell(notice=truncated)]
+
+    def played(self, event: Played, now: float) -> list[Effect]:
+        """The client says how much of an answer it has played."""
+        if not self._answering.acknowledged:
+            message = "This session reckons what was played; open one with acknowledged playback to say it yourself."
+            raise ClientError(message, code="playback_reckoned", event_id=event.event_id)
+        try:
+            effects = self._answering.played(event.item_id, event.samples, now)
+        except KeyError:
+            message = f"No audio is known of the item {event.item_id!r}: it is too old, or was never spoken."
+            raise ClientError(message, code="item_not_found", param="item_id", event_id=event.event_id) from None
+        if isinstance(effects, int):
+            message = f"{event.samples} samples of {event.item_id!r} cannot have been played: {effects} were sent."
+            raise ClientError(message, code="invalid_value", param="samples", event_id=event.event_id)
+        return effects

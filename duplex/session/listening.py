@@ -64,10 +64,12 @@ class Listening:
     Attributes:
         position: samples received.
         utterance: the audio under way, or None.
+        generation: of the connection that speaks; recognition that begins is of this one.
     """
 
     def __init__(self, *, fence: Fence, limits: SessionLimits, detection: TurnDetection | None) -> None:
         self.fence = fence._replace(lane=INPUT)
+        self.generation = fence.generation
         self.position = 0
         self.utterance: Utterance | None = None
         self._limits = limits
@@ -146,7 +148,7 @@ class Listening:
     def _begin(self, start: int) -> list[Effect]:
         self._count += 1
         item_id = f"item_{self.fence.session_id.removeprefix('sess_')}_u{self._count}"
-        fence = Fence(self.fence.session_id, self.fence.generation, item_id, 0)
+        fence = Fence(self.fence.session_id, self.generation, item_id, 0)
         self.utterance = Utterance(item_id=item_id, fence=fence, start=start, fed=start, heard=start)
         return [Submit(fence=fence, stages=HEARING)]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
+from collections.abc import Callable
 
 from duplex.session.events import ClientEvent, Event, StageReport
 
@@ -26,17 +28,24 @@ class Mailbox:
         self._reports: deque[Event] = deque()
         self._wake = asyncio.Event()
         self._closed = False
+        self._nudged = False
 
     def __len__(self) -> int:
         return len(self._events) + len(self._reports)
 
-    async def send(self, event: ClientEvent) -> None:
-        """Put a client's event in; waits for room. After `close` it is ignored."""
+    async def send(self, event: ClientEvent, wanted: Callable[[], bool]) -> bool:
+        """Put a client's event in; waits for room. False where it is not `wanted` by then, or after `close`."""
         await self._room.acquire()
-        if self._closed:
+        if self._closed or not wanted():
             self._room.release()
-            return
+            return False
         self._events.append(event)
+        self._wake.set()
+        return True
+
+    def nudge(self) -> None:
+        """Let `wait` return: something else than an event has happened."""
+        self._nudged = True
         self._wake.set()
 
     def report(self, report: StageReport) -> bool:
@@ -64,15 +73,13 @@ class Mailbox:
         return None
 
     async def wait(self, until: float | None, *, clients: bool) -> None:
-        """Return when `take` has something, or at `until` on the loop's clock."""
-        if self._reports or (clients and self._events):
-            return
-        self._wake.clear()
-        try:
-            async with asyncio.timeout_at(until):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+        """Return when `take` has something, after a `nudge`, or at `until` on the loop's clock."""
+        if not (self._nudged or self._reports or (clients and self._events)):
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await self._wake.wait()
+        self._nudged = False
 
     def close(self) -> None:
         """Take nothing more, and let go of whoever waits for room."""

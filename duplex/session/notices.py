@@ -124,6 +124,7 @@ class ResponseInfo:
         previous_item_id: the item before that.
         audio_ms: audio sent.
         metadata: the client's own labels.
+        epoch: of the turn that it is: audio carries it, and audio of an earlier one is not to be played any more.
     """
 
     response_id: str
@@ -139,6 +140,7 @@ class ResponseInfo:
     output_tokens: int = 0
     max_output_tokens: int = 0
     metadata: tuple[tuple[str, str], ...] = ()
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +177,48 @@ class ResponseDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Interrupted:
+    """Nothing more of this answer's audio is to be played, nor of any before it.
+
+    Attributes:
+        epoch: of the answer.
+        samples: how much of it was heard, as far as is known; the history keeps so much.
+    """
+
+    response_id: str
+    item_id: str
+    epoch: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The session will be closed in `in_s` seconds: because of its age (``expired``), or unless something happens in it
+    (``idle``)."""
+
+    reason: Literal["idle", "expired"]
+    in_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All that a client can know of a session, for one that has missed something which is not kept any more.
+
+    Attributes:
+        items: of the conversation, oldest first; the last may still be in progress.
+        response: the answer under way, as far as it has been told; None where there is none.
+        speaking: the item that the user's speech is becoming; None where nothing is being said.
+    """
+
+    session_id: str
+    conversation_id: str
+    settings: SessionSettings
+    items: tuple[Item, ...]
+    response: ResponseInfo | None
+    speaking: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
     """The session is over; the last notice. `reason`: a short word; `message`: one sentence for a person."""
 
@@ -201,5 +245,8 @@ Notice = (
     | ResponseItemAdded
     | ResponseText
     | ResponseDone
+    | Interrupted
+    | Ending
+    | Snapshot
     | Closed
 )

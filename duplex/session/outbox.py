@@ -1,13 +1,13 @@
-"""The one door out of a session: notices and audio in order, bounded, and without anything of an old turn."""
+"""The one door out of a session: its journal, and whoever waits for the next entry."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 from duplex.session.fence import Fence
+from duplex.session.journal import Journal
 from duplex.session.notices import Closed, Notice
-from duplex.session.port import Audio
+from duplex.session.port import Audio, Entry
 
 
 class Outbox:
@@ -17,46 +17,45 @@ class Outbox:
     closes. Audio whose fence is retired is taken out.
 
     Args:
-        capacity: notices and audio chunks held.
+        journal: empty.
+
+    Attributes:
+        journal: to be changed through the outbox where a reader may have to wake for it.
+        owner: generation of the connection that may take.
     """
 
-    def __init__(self, *, capacity: int) -> None:
-        self._capacity = capacity
-        self._items: deque[Notice | Audio] = deque()
+    def __init__(self, *, journal: Journal) -> None:
+        self.journal = journal
+        self.owner = 0
         self._wake = asyncio.Event()
         self._closed = False
 
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def put(self, item: Notice | Audio) -> bool:
+    def put(self, told: Notice | Audio) -> bool:
         """Put one in; False where there is no room. `Closed` always finds room and is the last."""
         if self._closed:
             return True
-        if isinstance(item, Closed):
-            self._closed = True
-        elif len(self._items) >= self._capacity:
-            return False
-        self._items.append(item)
+        self._closed = isinstance(told, Closed)
+        taken = self.journal.put(told)
         self._wake.set()
-        return True
+        return taken
 
     def retire(self, fence: Fence) -> int:
         """Take out all audio made under `fence` or an earlier turn of its lane; returns the chunks taken out."""
-        kept = deque(item for item in self._items if not (isinstance(item, Audio) and _stale(item.fence, fence)))
-        dropped = len(self._items) - len(kept)
-        self._items = kept
-        return dropped
+        return self.journal.retire(fence)
 
-    async def get(self) -> Notice | Audio | None:
-        """The next one; None when `Closed` has been given."""
-        while not self._items:
+    def hand_over(self, owner: int) -> None:
+        """From now on another connection takes; whoever waits for the former one is let go."""
+        self.owner = owner
+        self._wake.set()
+
+    async def get(self, owner: int) -> Entry | None:
+        """The next one; None when `Closed` has been given, or where another connection takes by now."""
+        while owner == self.owner:
+            entry = self.journal.take()
+            if entry is not None:
+                return entry
             if self._closed:
                 return None
             self._wake.clear()
             await self._wake.wait()
-        return self._items.popleft()
-
-
-def _stale(made_under: Fence, retired: Fence) -> bool:
-    return made_under == retired or retired.outdates(made_under)
+        return None

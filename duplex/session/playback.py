@@ -1,6 +1,7 @@
 """The playback ledger: what was generated, what was sent, and what the listener has heard by now.
 
-The listener's clock is reckoned: it runs from the first audio on, and stands still while there is nothing to play.
+The listener's clock is reckoned: it runs from the first audio on, and stands still while there is nothing to play, and
+while there is no listener. Or it is the listener's own: then it stands where the listener last said that it does.
 """
 
 from __future__ import annotations
@@ -67,9 +68,10 @@ class Playback:
     Args:
         hz: samples per second.
         ahead_s: most audio sent before its time.
+        acknowledged: whether the listener says what it has played (`acknowledge`).
     """
 
-    def __init__(self, *, hz: int, ahead_s: float) -> None:
+    def __init__(self, *, hz: int, ahead_s: float, acknowledged: bool = False) -> None:
         self.state = PlaybackState.OPEN
         self.generated = 0
         self.sent = 0
@@ -79,6 +81,8 @@ class Playback:
         self._ledger: list[tuple[int, int]] = []  # (samples, characters) at the end of each chunk that was sent
         self._clock_s = 0.0  # when the listener had heard `_clock_samples`
         self._clock_samples = 0
+        self._acknowledged = acknowledged
+        self._halted = False
 
     def _move(self, what: PlaybackInput) -> None:
         try:
@@ -88,7 +92,32 @@ class Playback:
 
     def played(self, now: float) -> int:
         """Samples that the listener has heard by `now`."""
+        if self._halted or self._acknowledged:
+            return self._clock_samples
         return min(self.sent, self._clock_samples + max(0, round((now - self._clock_s) * self._hz)))
+
+    def acknowledge(self, samples: int) -> bool:
+        """The listener has played so much; an earlier word of less is out of date. False where that is news.
+
+        Raises ValueError for more than was sent, and changes nothing.
+        """
+        if samples > self.sent:
+            raise ValueError(f"{samples} samples of {self.sent} cannot have been played")
+        if samples <= self._clock_samples:
+            return False
+        self._clock_samples = samples
+        return True
+
+    def halt(self, now: float) -> None:
+        """The listener is gone: the clock stands still, and nothing is due."""
+        self._clock_s, self._clock_samples = now, self.played(now)
+        self._halted = True
+
+    def go_on(self, now: float) -> None:
+        """There is a listener again."""
+        if self._halted:
+            self._clock_s = now
+            self._halted = False
 
     def offer(self, handle: Handle) -> None:
         """More audio has been generated."""
@@ -108,7 +137,7 @@ class Playback:
         A single chunk longer than that is sent when the listener has nothing left.
         """
         due: list[Handle] = []
-        while self._waiting and self._wait_s(now) <= TOLERANCE_S:
+        while self._waiting and not self._halted and self._wait_s(now) <= TOLERANCE_S:
             handle = self._waiting.popleft()
             if self.played(now) == self.sent:  # The clock stood still: it runs again from here.
                 self._clock_s, self._clock_samples = now, self.sent
@@ -125,8 +154,11 @@ class Playback:
         return too_much / self._hz
 
     def deadline(self, now: float) -> float | None:
-        """When `due` should be called next; None while there is nothing to send."""
-        return now + max(0.0, self._wait_s(now)) if self._waiting else None
+        """When `due` should be called next; None while there is nothing to send, or the listener has to move first."""
+        if not self._waiting or self._halted:
+            return None
+        wait_s = max(0.0, self._wait_s(now))
+        return None if self._acknowledged and wait_s > TOLERANCE_S else now + wait_s
 
     def stop(self, now: float) -> Heard:
         """Send nothing more; returns what was heard by now."""

@@ -1,4 +1,4 @@
-"""Runs one session: a mailbox in, the pure core, its effects performed, an outbox out.
+"""Runs one session: a mailbox in, the pure core, its effects performed, an outbox out, a lease over it all.
 
 The only file of the kernel that knows of an event loop's clock. One task per session; whatever fails in here ends
 this session and nothing else.
@@ -18,12 +18,25 @@ from duplex.orchestrator.core import Deliver, RequestCompleted, RequestFailed
 from duplex.orchestrator.runner import OrchestratorRunner, Report
 from duplex.session.core import Session
 from duplex.session.effects import Abort, Count, Effect, Feed, Note, Play, Release, Retain, Submit, Tell, Update
-from duplex.session.events import ClientEvent, Close, Completed, Failed, Signalled, Spoke, StageReport
+from duplex.session.events import (
+    Attached,
+    ClientEvent,
+    Close,
+    Completed,
+    Detached,
+    Failed,
+    LeaseEvent,
+    Signalled,
+    Spoke,
+    StageReport,
+)
 from duplex.session.fence import Fence
+from duplex.session.journal import Journal
+from duplex.session.lease import Lease, LeaseState
 from duplex.session.mailbox import Mailbox
 from duplex.session.notices import Closed, Notice
 from duplex.session.outbox import Outbox
-from duplex.session.port import Audio
+from duplex.session.port import Audio, Entry
 from duplex.session.ring import AudioRing
 from duplex.session.settings import SessionLimits
 from duplex.session.turnlog import Moment, TurnLog
@@ -37,12 +50,19 @@ of an onset (5 s at most), and how far listening may be behind."""
 REPORTS = 4096
 OUTBOX = 2048
 
+KEPT = 1024
+"""Notices and chunks of audio that are kept after they were sent, until the client has acknowledged them."""
+
+KEPT_BYTES = 1 << 20
+"""Bytes of these: 20 s of audio."""
+
 
 class SessionRunner:
-    """One open session (`port.SessionPort`).
+    """One open session; `attachment.Attachment` is its face to one connection.
 
     Args:
         core: the session, not opened yet.
+        lease: attached.
         orchestrator: serves its requests.
         connector: carries its payloads.
         turns: where the moments of its turns are written.
@@ -55,6 +75,7 @@ class SessionRunner:
         self,
         *,
         core: Session,
+        lease: Lease,
         limits: SessionLimits,
         orchestrator: OrchestratorRunner,
         connector: Connector,
@@ -64,6 +85,8 @@ class SessionRunner:
         clock: Callable[[], float],
     ) -> None:
         self._core = core
+        self._lease = lease
+        self._held: LeaseEvent = Attached(generation=lease.generation)  # what the core was told of its lease
         self._limits = limits
         self._orchestrator = orchestrator
         self._connector = connector
@@ -72,20 +95,62 @@ class SessionRunner:
         self._clock = clock
         self._ring = AudioRing(capacity=round(RING_S * limits.input_hz))
         self._mailbox = Mailbox(client_events=mailbox_events, reports=REPORTS)
-        self._outbox = Outbox(capacity=OUTBOX)
+        kept = KEPT if lease.grace_s > 0 else 0
+        self._outbox = Outbox(journal=Journal(waiting=OUTBOX, kept=kept, kept_bytes=KEPT_BYTES))
         self._live: set[Fence] = set()
 
     @property
     def session_id(self) -> str:
         return self._core.session_id
 
-    async def send(self, event: ClientEvent) -> None:
-        """Hand a client's event in; waits while the mailbox is full. After the end it is ignored."""
-        await self._mailbox.send(event)
+    # One connection's side; `attachment.Attachment` says who it is ------------------------------
 
-    async def receive(self) -> Notice | Audio | None:
-        """The next thing to tell the client; None after `Closed`."""
-        return await self._outbox.get()
+    async def send(self, event: ClientEvent, generation: int) -> bool:
+        """Hand a client's event in; waits while the mailbox is full. False where it was not taken."""
+        return await self._mailbox.send(event, lambda: self._lease.owns(generation))
+
+    async def next(self, generation: int) -> Entry | None:
+        """The next thing to tell; None after `Closed`, or once this connection holds the session no more."""
+        return await self._outbox.get(generation)
+
+    def replaced(self, generation: int) -> bool:
+        """Whether another connection has come after this one."""
+        return self._lease.generation > generation
+
+    def acknowledge(self, sequence: int, generation: int) -> None:
+        """Everything up to this number has arrived. Raises ClientError for one from the future."""
+        if self._lease.owns(generation):
+            self._outbox.journal.acknowledge(sequence)
+            self._lease.confirm(generation)
+
+    def detach(self, generation: int) -> None:
+        """The connection is lost; nothing where it held the session no more. The session ends where nobody may come."""
+        if self._lease.detach(generation, self._clock()):
+            if self._lease.grace_s > 0:
+                self._counters["sessions_detached"] += 1
+            else:
+                self.close("disconnected")
+            self._mailbox.nudge()
+
+    def attach(self, token: str, *, seen: int, following: str) -> tuple[int, bool]:
+        """Another connection takes the session over; returns its generation, and whether it is told the whole state
+        because what it missed is not kept any more.
+
+        Raises ClientError: the token or the number is not good; nothing has changed.
+        """
+        self._lease.check(token)
+        journal = self._outbox.journal
+        journal.check(seen)
+        generation = self._lease.attach(token, following=following)
+        whole = not journal.rewind(seen)
+        self._counters["sessions_resynced" if whole else "sessions_resumed"] += 1
+        if whole:
+            journal.restart(self._core.snapshot())
+        self._outbox.hand_over(generation)
+        self._mailbox.nudge()
+        return generation, whole
+
+    # ------------------------------------------------------------------------------------------
 
     def close(self, reason: str) -> None:
         """Ask the session to end, ahead of whatever waits in its mailbox."""
@@ -106,14 +171,34 @@ class SessionRunner:
             self._counters["session_failures"] += 1
             self._core.closed = True  # It is in no state to be asked anything; what it held is given back below.
         finally:
+            self._lease.close()
             self._give_back()
 
     async def _step(self) -> None:
         # Audio may arrive faster than real time; it waits for listening, which must still find it in the ring.
-        await self._mailbox.wait(self._core.deadline(self._clock()), clients=not self._core.behind)
+        await self._mailbox.wait(self._deadline(), clients=not self._core.behind)
+        self._work()
+
+    def _work(self) -> None:
+        """Everything that is due now."""
+        self._tell_of_lease()
         while not self._core.closed and (event := self._mailbox.take(clients=not self._core.behind)) is not None:
             self._perform(self._core.receive(event, self._clock()))
         self._perform(self._core.wake(self._clock()))
+
+    def _deadline(self) -> float | None:
+        due = [at for at in (self._core.deadline(self._clock()), self._lease.deadline) if at is not None]
+        return min(due, default=None)
+
+    def _tell_of_lease(self) -> None:
+        """Tell the core who listens. Only what holds now counts: a connection may have come and gone since."""
+        if self._lease.wake(self._clock()):
+            self._end("disconnected")
+        attached = self._lease.state is LeaseState.ATTACHED
+        held: LeaseEvent = Attached(generation=self._lease.generation) if attached else Detached()
+        if held != self._held:
+            self._held = held
+            self._perform(self._core.receive(held, self._clock()))
 
     def _end(self, reason: str) -> None:
         if not self._core.closed:
@@ -191,12 +276,22 @@ class SessionRunner:
             return
         if not isinstance(payload, Voiced):
             raise TypeError(f"{effect.handle} is not audio")
-        self._put(
-            Audio(fence=effect.fence, response_id=effect.response_id, item_id=effect.item_id, pcm=payload.samples)
+        audio = Audio(
+            fence=effect.fence,
+            response_id=effect.response_id,
+            item_id=effect.item_id,
+            pcm=payload.samples,
+            start=effect.start,
         )
+        self._put(audio)
 
-    def _put(self, item: Notice | Audio) -> None:
-        if not self._outbox.put(item) and not self._core.closed:
+    def _put(self, told: Notice | Audio) -> None:
+        if self._outbox.put(told) or self._core.closed:
+            return
+        if self._lease.state is LeaseState.DETACHED:
+            # Nobody reads, and nobody is to blame: whoever resumes is told the whole state instead.
+            self._outbox.journal.drop()
+        else:
             self.close("slow_reader")
 
     # Reports --------------------------------------------------------------------------------

@@ -104,6 +104,7 @@ class SessionLimits:
         max_chars: characters of their texts kept, likewise.
         idle_s: time after which the session closes where the client sends nothing and is sent nothing.
         lifetime_s: time after which the session closes.
+        notice_s: how long before either the client is told.
     """
 
     input_hz: int = 16_000
@@ -116,3 +117,4 @@ class SessionLimits:
     max_chars: int = 2_000_000
     idle_s: float = 300.0
     lifetime_s: float = 3600.0
+    notice_s: float = 30.0

@@ -13,9 +13,11 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from duplex.errors import ConfigError
+from duplex.protocol.native import PATH
 from duplex.session.port import SessionHost
 from duplex.transport.http import Page, Routes
 from duplex.transport.info import HttpSettings, ServerInfo
+from duplex.transport.native.endpoint import NativeEndpoint
 from duplex.transport.problem import on_fault, on_http_exception, unauthorised
 from duplex.transport.security import Gate
 from duplex.transport.websocket import RealtimeEndpoint
@@ -40,11 +42,20 @@ def build_app(*, host: SessionHost, info: ServerInfo, settings: HttpSettings, we
         )
     gate = Gate(api_key=settings.api_key, allowed_origins=settings.allowed_origins)
     realtime = RealtimeEndpoint(host=host, info=info, gate=gate, slow_reader_s=settings.slow_reader_s)
+    native = NativeEndpoint(
+        host=host,
+        info=info,
+        gate=gate,
+        max_message_bytes=settings.max_message_bytes,
+        slow_reader_s=settings.slow_reader_s,
+    )
     routes = Routes(info=info)
     return Starlette(
         routes=[
             WebSocketRoute("/v1/realtime", realtime.serve),
             Route("/v1/realtime", realtime.explain),
+            WebSocketRoute(PATH, native.serve),
+            Route(PATH, native.explain),
             Route("/v1/models", routes.models),
             Route("/v1/models/{model}", routes.model),
             Route("/v1/turns/{response_id}", routes.turn),

@@ -16,6 +16,7 @@ class Served:
         languages: ISO 639-1 codes that speech is recognised in; the first is the default.
         transcriber: name to show for the recognition.
         input_hz, output_hz: rates of the sessions' audio, as in `SessionLimits`.
+        ahead_ms: most audio that is sent before its time.
     """
 
     models: tuple[str, ...] = ("duplex",)
@@ -24,6 +25,7 @@ class Served:
     transcriber: str = "duplex"
     input_hz: int = 16_000
     output_hz: int = 24_000
+    ahead_ms: int = 500
 
 
 class ServerInfo(Protocol):

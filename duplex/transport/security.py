@@ -13,6 +13,10 @@ import ipaddress
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from duplex.transport.problem import problem, unauthorised
 
 KEY_SUBPROTOCOL = "openai-insecure-api-key."
 """A browser cannot set headers on a WebSocket: OpenAI's browser clients put the key behind this, as a subprotocol."""
@@ -40,6 +44,13 @@ class Gate:
             shown.append(token.strip())
         wanted = self._api_key.encode()
         return any([hmac.compare_digest(key.encode(), wanted) for key in shown])
+
+    def refusal(self, asking: HTTPConnection) -> Response | None:
+        """What to answer to a handshake that is not to be let in; None where it is."""
+        if not self.admits_origin(asking.headers):
+            message = "Pages of this origin may not open sessions; name it in http.allowed_origins to let them."
+            return problem(403, message, code="origin_not_allowed")
+        return None if self.knows(asking.headers, asking.scope.get("subprotocols")) else unauthorised()
 
     def admits_origin(self, headers: Headers) -> bool:
         """Whether the page that asks, if it is a page, may open sessions. Programs send no Origin and are let in."""

@@ -11,7 +11,7 @@ from duplex.session.port import SessionHost
 from duplex.transport.connection import Connection
 from duplex.transport.info import ServerInfo
 from duplex.transport.openai_realtime.dialect import OpenAIDialect
-from duplex.transport.problem import busy, not_ready, problem, unauthorised
+from duplex.transport.problem import busy, not_ready, problem
 from duplex.transport.security import Gate
 
 
@@ -56,11 +56,8 @@ class RealtimeEndpoint:
         return problem(426, "Sessions are held over a WebSocket.", code="upgrade_required", headers=headers)
 
     def _refusal(self, asking: HTTPConnection) -> Response | None:
-        if not self._gate.admits_origin(asking.headers):
-            message = "Pages of this origin may not open sessions; name it in http.allowed_origins to let them."
-            return problem(403, message, code="origin_not_allowed")
-        if not self._gate.knows(asking.headers, asking.scope.get("subprotocols")):
-            return unauthorised()
+        if (refusal := self._gate.refusal(asking)) is not None:
+            return refusal
         query = asking.query_params
         for name in ("intent", "call_id"):
             if query.get(name, "realtime") != "realtime":

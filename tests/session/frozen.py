@@ -23,5 +23,5 @@ def frozen(thing: Any) -> Any:
         case list() | tuple() | deque():
             return tuple(frozen(value) for value in thing)
     slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
-    names = slots or list(vars(thing))
+    names = slots or list(getattr(thing, "__dict__", ()))
     return (type(thing).__name__, *((name, frozen(getattr(thing, name))) for name in names))

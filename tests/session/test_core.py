@@ -25,6 +25,7 @@ from duplex.session.item import Item, Part
 from duplex.session.notices import (
     AudioCommitted,
     Closed,
+    Interrupted,
     ItemTruncated,
     Refused,
     ResponseCreated,
@@ -140,8 +141,11 @@ def test_a_barge_in_after_all_was_sent_cuts_the_history_too() -> None:
     driver.complete(driver.main)
     assert driver.told(ResponseDone)[0].response.status == "completed"
     driver.pass_time(0.2)
+    played = driver.played[-1].fence
     driver.speak(3)
     assert driver.core.conversation.items[-1].text == "One two"
+    assert played in driver.aborted, "what is still on its way of it must not be sent, or sent again"
+    assert driver.told(Interrupted)[0].samples == round(0.2 * SECOND)
 
 
 def test_an_answer_that_may_not_be_interrupted_goes_on() -> None:

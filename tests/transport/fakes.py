@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from duplex.errors import AdmissionRefused
+from duplex.errors import AdmissionRefused, ClientError
 from duplex.session.events import AppendAudio, ClientEvent
 from duplex.session.notices import Closed, Notice, Opened
-from duplex.session.port import Audio, SessionPort
+from duplex.session.port import Audio, LeasedPort, Terms
 from duplex.session.settings import SessionSettings
 from duplex.transport.app import build_app
 from duplex.transport.info import Served
@@ -61,12 +61,13 @@ class Port:
         self._told: asyncio.Queue[Notice | Audio | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(mailbox)
 
-    async def send(self, event: ClientEvent) -> None:
+    async def send(self, event: ClientEvent) -> bool:
         self.waiting += 1
         await self._room.acquire()
         self.waiting -= 1
         self.events.append(event)
         self._answer(self, event)
+        return True
 
     async def receive(self) -> Notice | Audio | None:
         return await self._told.get()
@@ -115,8 +116,11 @@ class Host:
             return None
         return AdmissionRefused("Every place is taken; try again in 7 seconds.", retry_after_s=6.2)
 
+    def resume(self, session_id: str, *, token: str, seen: int) -> AbstractAsyncContextManager[LeasedPort]:
+        raise ClientError("There is no such session.", code="session_closed")
+
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[SessionPort]:
+    async def open(self, terms: Terms = Terms()) -> AsyncIterator[Port]:
         if (refused := self.refusal()) is not None:
             raise refused
         self.open_sessions += 1

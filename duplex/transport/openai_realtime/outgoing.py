@@ -58,6 +58,8 @@ class Outgoing:
                 | notices.TranscriptionFailed()
             ):
                 return list(self._of_input(told))
+            case notices.Ending() | notices.Interrupted() | notices.Snapshot():
+                return []  # The protocol has no words for the two, and no sessions that could need the third.
             case _:
                 return list(self._of_conversation(told))
 

@@ -1,0 +1,76 @@
+"""A session's settings: whole, as the server tells them, and as patches of the client."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+Modality = Literal["audio", "text"]
+Eagerness = Literal["low", "medium", "high", "auto"]
+Instructions = Annotated[str, Meta(max_length=100_000)]
+Speed = Annotated[float, Meta(ge=0.25, le=1.5)]
+MaxOutputTokens = Annotated[int, Meta(ge=1, le=1_000_000)]
+Temperature = Annotated[float, Meta(ge=0, le=2)]
+Metadata = Annotated[
+    dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
+]
+
+
+class SilenceDetection(Struct, frozen=True, kw_only=True, tag_field="type", tag="silence"):
+    """A turn ends after a fixed silence. `threshold`: speech probability that counts as speech."""
+
+    threshold: Annotated[float, Meta(gt=0, lt=1)] = 0.5
+    prefix_padding_ms: Annotated[int, Meta(ge=0, le=5000)] = 300
+    silence_ms: Annotated[int, Meta(ge=0, le=10_000)] = 500
+    create_response: bool = True
+    interrupt_response: bool = True
+
+
+class SemanticDetection(Struct, frozen=True, kw_only=True, tag_field="type", tag="semantic"):
+    """A turn ends when a model finds it complete. `eagerness`: how soon a turn that seems incomplete ends as well."""
+
+    eagerness: Eagerness = "auto"
+    create_response: bool = True
+    interrupt_response: bool = True
+
+
+class NoDetection(Struct, frozen=True, kw_only=True, tag_field="type", tag="none"):
+    """A turn ends where the client commits it."""
+
+
+class DetectionPatch(Struct, frozen=True, kw_only=True):
+    """What is given replaces what holds; another `type` starts from that type's defaults."""
+
+    type: Literal["silence", "semantic", "none"] | None = None
+    threshold: Annotated[float, Meta(gt=0, lt=1)] | None = None
+    prefix_padding_ms: Annotated[int, Meta(ge=0, le=5000)] | None = None
+    silence_ms: Annotated[int, Meta(ge=0, le=10_000)] | None = None
+    eagerness: Eagerness | None = None
+    create_response: bool | None = None
+    interrupt_response: bool | None = None
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What holds. `max_output_tokens`: null for the server's own limit."""
+
+    instructions: str
+    modality: Modality
+    voice: str
+    speed: float
+    max_output_tokens: int | None
+    temperature: float
+    turn_detection: SilenceDetection | SemanticDetection | NoDetection
+
+
+class SettingsPatch(Struct, frozen=True, kw_only=True):
+    """What is given replaces what holds; what is left out, or null, stays. Only `max_output_tokens` may be set to null:
+    the server's own limit."""
+
+    instructions: Instructions | None = None
+    modality: Modality | None = None
+    voice: Annotated[str, Meta(max_length=64)] | None = None
+    speed: Speed | None = None
+    max_output_tokens: MaxOutputTokens | UnsetType | None = UNSET
+    temperature: Temperature | None = None
+    turn_detection: DetectionPatch | None = None

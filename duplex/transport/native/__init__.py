@@ -1,0 +1,1 @@
+"""The native protocol between sockets and sessions."""

@@ -1,0 +1,75 @@
+"""Settings: the client's patch onto what holds, and what holds onto the wire."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from msgspec import UnsetType
+
+from duplex.errors import ClientError
+from duplex.protocol.native import settings as wire
+from duplex.session.settings import SemanticVad, ServerVad, SessionSettings, TurnDetection
+from duplex.transport.info import Served
+
+_COMMON = ("create_response", "interrupt_response")
+_FIELDS = {ServerVad: ("threshold", "prefix_padding_ms", "silence_ms", *_COMMON), SemanticVad: ("eagerness", *_COMMON)}
+_KINDS = {"silence": ServerVad, "semantic": SemanticVad}
+_NAMES = {ServerVad: "silence", SemanticVad: "semantic"}
+
+
+def patched(settings: SessionSettings, patch: wire.SettingsPatch, served: Served) -> SessionSettings:
+    """What holds after the patch. Raises ClientError for what is not served; nothing has changed then."""
+    if patch.voice is not None and patch.voice not in served.voices:
+        message = f"There is no voice {patch.voice!r}; there are: {', '.join(served.voices)}."
+        raise ClientError(message, code="invalid_value", param="settings.voice")
+    plain = ("instructions", "modality", "voice", "speed", "temperature")
+    given: dict[str, Any] = {name: getattr(patch, name) for name in plain if getattr(patch, name) is not None}
+    if not isinstance(patch.max_output_tokens, UnsetType):
+        given["max_output_tokens"] = patch.max_output_tokens
+    if patch.turn_detection is not None:
+        given["turn_detection"] = _detection(settings.turn_detection, patch.turn_detection)
+    return replace(settings, **given)
+
+
+def _detection(present: TurnDetection | None, patch: wire.DetectionPatch) -> TurnDetection | None:
+    if patch.type == "none":
+        base: TurnDetection | None = None
+    elif patch.type is None or isinstance(present, _KINDS[patch.type]):
+        base = present
+    else:
+        base = _KINDS[patch.type]()
+    allowed = _FIELDS[type(base)] if base is not None else ()
+    given = {name: value for name in patch.__struct_fields__ if (value := getattr(patch, name)) is not None}
+    given.pop("type", None)
+    for name in given:
+        if name not in allowed:
+            kind = _NAMES[type(base)] if base is not None else "none"
+            message = f"Turn detection of the type {kind!r} has no {name}; name the type that has it."
+            raise ClientError(message, code="invalid_value", param=f"settings.turn_detection.{name}")
+    return replace(base, **given) if base is not None else None
+
+
+def shown(settings: SessionSettings, served: Served) -> wire.Settings:
+    """The wire's form."""
+    return wire.Settings(
+        instructions=settings.instructions,
+        modality=settings.modality,
+        voice=settings.voice or served.voices[0],
+        speed=settings.speed,
+        max_output_tokens=settings.max_output_tokens,
+        temperature=settings.temperature,
+        turn_detection=_shown_detection(settings.turn_detection),
+    )
+
+
+def _shown_detection(
+    detection: TurnDetection | None,
+) -> wire.SilenceDetection | wire.SemanticDetection | wire.NoDetection:
+    match detection:
+        case None:
+            return wire.NoDetection()
+        case ServerVad():
+            return wire.SilenceDetection(**{name: getattr(detection, name) for name in _FIELDS[ServerVad]})
+        case SemanticVad():
+            return wire.SemanticDetection(**{name: getattr(detection, name) for name in _FIELDS[SemanticVad]})

@@ -1,0 +1,261 @@
+"""One socket of the native protocol, from the accept to the end; its session may outlive it.
+
+As in `transport.connection` a reader and a writer, neither with a queue: a full mailbox presses back through TCP, and
+what is not sent yet stays in the session, where an interruption finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from duplex.errors import AdmissionRefused, ClientError
+from duplex.protocol.native import SUBPROTOCOL, client, server
+from duplex.session.notices import Closed, Opened
+from duplex.session.port import LeasedPort, SessionHost, Terms
+from duplex.transport.info import Served
+from duplex.transport.native import refusal
+from duplex.transport.native.outgoing import Outgoing, refused, text
+from duplex.transport.native.wire import Wire
+from duplex.transport.openai_realtime.closing import INTERNAL, POLICY, Farewell, code_of, farewell
+from duplex.transport.serve import ABORT
+
+log = logging.getLogger(__name__)
+
+TRY_AGAIN_LATER = 1013
+"""Close code of the WebSocket registry."""
+
+FIRST_S = 10.0
+"""A connection that does not say in this time what it wants is closed."""
+
+SILENT_BEATS = 3
+"""Heartbeats that may be missing."""
+
+MAX_REFUSED = 100
+"""Messages refused one after another, after which the client is taken to be broken or hostile."""
+
+
+class _Stalled(Exception):
+    """The client has taken nothing for too long."""
+
+
+class _Silent(Exception):
+    """The client has said nothing for too long: it is taken to be gone."""
+
+
+class NativeConnection:
+    """Carries a session over one WebSocket.
+
+    Args:
+        socket: not accepted yet.
+        host: opens sessions, or has the one that is to be resumed.
+        served: what there is to be had.
+        max_message_bytes: told to the client.
+        slow_reader_s: a client that takes nothing for so long is cut off.
+        heartbeat_s: a client that says nothing for three times as long is taken to be gone.
+    """
+
+    def __init__(
+        self,
+        *,
+        socket: WebSocket,
+        host: SessionHost,
+        served: Served,
+        max_message_bytes: int,
+        slow_reader_s: float,
+        heartbeat_s: float,
+    ) -> None:
+        self._socket = socket
+        self._host = host
+        self._served = served
+        self._max_message_bytes = max_message_bytes
+        self._slow_reader_s = slow_reader_s
+        self._heartbeat_s = heartbeat_s
+
+    async def run(self) -> None:
+        """Carry a session until either side ends the connection. Raises nothing that the client can cause."""
+        end = await self._unless_gone(self._carry())
+        if end is not None:
+            await self._unless_gone(self._close(end))
+
+    async def _unless_gone(self, side: Coroutine[Any, Any, Farewell | None]) -> Farewell | None:
+        """What `side` returns, or None where the client has gone away or has stopped reading."""
+        try:
+            return await side
+        except WebSocketDisconnect:
+            log.info("a client of the native protocol went away")
+        except (_Stalled, _Silent) as gone:
+            # A close frame would not get through any more, or nobody would read it.
+            log.info("a client of the native protocol is cut off: %s", gone.__doc__)
+            self._abort()
+        return None
+
+    async def _carry(self) -> Farewell | None:
+        offered = self._socket.scope.get("subprotocols", [])
+        await self._socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
+        async with AsyncExitStack() as stack:
+            try:
+                first = await self._first()
+                if first is None:
+                    return None
+                refusal.check_version(first.version)
+                port = await stack.enter_async_context(self._session(first))
+            except ClientError as error:
+                await self._send(text(refused(error)))
+                return farewell(POLICY, error.message)
+            except AdmissionRefused as full:
+                no_place = ClientError(str(full), code="server_full")
+                await self._send(text(refused(no_place, retry_after_s=full.retry_after_s)))
+                return farewell(TRY_AGAIN_LATER, str(full))
+            return await self._hold(port, first)
+
+    async def _first(self) -> client.Open | client.Resume | None:
+        """What the client wants; None where it has gone already. Raises ClientError for anything else than one."""
+        try:
+            async with asyncio.timeout(FIRST_S):
+                received = await self._receive()
+        except TimeoutError:
+            message = f"Nothing was asked for within {FIRST_S:g} s; begin with open or resume."
+            raise ClientError(message, code="open_first") from None
+        if received is None:
+            return None
+        first = refusal.decode(received) if isinstance(received, str) else None
+        if isinstance(first, client.Open | client.Resume):
+            return first
+        raise ClientError("A connection begins with open or resume.", code="open_first")
+
+    def _session(self, first: client.Open | client.Resume) -> AbstractAsyncContextManager[LeasedPort]:
+        match first:
+            case client.Open():
+                wire = Wire(opening=first, served=self._served)
+                acknowledged = first.playback == "acknowledged"
+                return self._host.open(Terms(resumable=first.resumable, acknowledged=acknowledged, wire=wire))
+            case client.Resume():
+                return self._host.resume(first.session_id, token=first.token, seen=first.seen)
+
+    async def _hold(self, port: LeasedPort, first: client.Open | client.Resume) -> Farewell | None:
+        wire = port.wire
+        if not isinstance(wire, Wire):
+            raise TypeError("this session is not one of the native protocol")
+        outgoing = Outgoing(
+            port=port, wire=wire, max_message_bytes=self._max_message_bytes, heartbeat_s=self._heartbeat_s
+        )
+        match first:
+            case client.Resume():
+                await self._send(outgoing.resumed())
+            case client.Open():
+                await self._greet(port, wire, outgoing)
+        async with asyncio.TaskGroup() as tasks:
+            reader = tasks.create_task(self._unless_gone(self._read(port, wire)), name=f"reader {port.session_id}")
+            writer = tasks.create_task(self._unless_gone(self._write(port, outgoing)), name=f"writer {port.session_id}")
+            await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
+            over, other = (writer, reader) if writer.done() else (reader, writer)
+            other.cancel()
+        return over.result()
+
+    async def _greet(self, port: LeasedPort, wire: Wire, outgoing: Outgoing) -> None:
+        entry = await port.next()
+        if entry is None:
+            return
+        if isinstance(entry.told, Opened):
+            wire.settings = entry.told.settings
+        await self._send(outgoing.encode(entry))
+        if (patch := wire.opening.settings) is None:
+            return
+        try:
+            wire.configure(patch, wire.opening.id)
+        except ClientError as error:
+            error.event_id = wire.opening.id
+            await self._send(text(refused(error)))
+
+    # The client's side ----------------------------------------------------------------------
+
+    async def _read(self, port: LeasedPort, wire: Wire) -> Farewell | None:
+        strikes = 0
+        while True:
+            while wire.unsent:
+                if not await port.send(wire.unsent[0]):
+                    # It is over here, and the writer knows why.
+                    await asyncio.get_running_loop().create_future()
+                wire.unsent.popleft()
+            received = await self._heard()
+            if received is None:
+                return None
+            try:
+                await self._take(received, port, wire)
+                strikes = 0
+            except ClientError as error:
+                strikes += 1
+                await self._send(text(refused(error)))
+                if strikes == MAX_REFUSED:
+                    return farewell(POLICY, f"{strikes} messages in a row could not be taken")
+
+    async def _take(self, received: str | bytes, port: LeasedPort, wire: Wire) -> None:
+        if isinstance(received, bytes):
+            wire.take_frame(received)
+            return
+        match message := refusal.decode(received):
+            case client.Ack(sequence=sequence):
+                port.acknowledge(sequence)
+            case client.Heartbeat(at=at):
+                await self._send(text(server.Heartbeat(at=at, taken=wire.taken)))
+            case client.Open() | client.Resume():
+                raise ClientError(
+                    "This connection has its session; open another one for another.",
+                    code="already_open",
+                    event_id=message.id,
+                )
+            case _:
+                wire.take(message)
+
+    async def _heard(self) -> str | bytes | None:
+        try:
+            async with asyncio.timeout(SILENT_BEATS * self._heartbeat_s):
+                return await self._receive()
+        except TimeoutError:
+            raise _Silent from None
+
+    async def _receive(self) -> str | bytes | None:
+        """The next message; None where the client has closed the connection."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            return None
+        received: str | bytes | None = message.get("text")
+        return received if received is not None else bytes(message["bytes"])
+
+    # The session's side ---------------------------------------------------------------------
+
+    async def _write(self, port: LeasedPort, outgoing: Outgoing) -> Farewell | None:
+        while (entry := await port.next()) is not None:
+            await self._send(outgoing.encode(entry))
+            if isinstance(entry.told, Closed):
+                code = POLICY if entry.told.reason == "replaced" else code_of(entry.told)
+                return farewell(code, entry.told.message)
+        return farewell(INTERNAL, "the session ended without a word")
+
+    async def _send(self, message: str | bytes) -> None:
+        try:
+            async with asyncio.timeout(self._slow_reader_s):
+                if isinstance(message, str):
+                    await self._socket.send_text(message)
+                else:
+                    await self._socket.send_bytes(message)
+        except TimeoutError:
+            raise _Stalled from None
+
+    async def _close(self, end: Farewell) -> None:
+        try:
+            async with asyncio.timeout(self._slow_reader_s):
+                await self._socket.close(end.code, end.reason)
+        except TimeoutError:
+            raise _Stalled from None
+
+    def _abort(self) -> None:
+        extension = self._socket.scope.get("extensions", {}).get(ABORT)
+        if extension is not None:
+            extension["abort"]()
