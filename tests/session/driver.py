@@ -53,6 +53,7 @@ class Driver:
 
     settings: SessionSettings = field(default_factory=SessionSettings)
     limits: SessionLimits = LIMITS
+    acknowledged: bool = False
     now: float = 100.0
     core: Session = field(init=False)
     live: dict[Fence, tuple[str, ...]] = field(default_factory=dict)
@@ -77,7 +78,13 @@ class Driver:
     counts: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.core = Session(session_id="sess_t", settings=self.settings, limits=self.limits, now=self.now)
+        self.core = Session(
+            session_id="sess_t",
+            settings=self.settings,
+            limits=self.limits,
+            now=self.now,
+            acknowledged=self.acknowledged,
+        )
         self.check(self.core.open())
 
     # Time and events ------------------------------------------------------------------------

@@ -11,12 +11,15 @@ from duplex.connector.payload import Transcript
 from duplex.session.effects import Abort, Effect, Feed, Play, Submit, Tell
 from duplex.session.events import (
     AppendAudio,
+    Attached,
     CancelResponse,
     ClearAudio,
     CommitAudio,
     Configure,
     CreateItem,
     CreateResponse,
+    Detached,
+    Played,
     Signalled,
     TruncateItem,
 )
@@ -551,3 +554,71 @@ def test_when_listening_fails_the_session_ends_and_says_so() -> None:
     driver.fail(driver.input)
     assert driver.told(Closed)[0].reason == "failed"
     assert all(fence in driver.aborted or fence.lane == INPUT for fence in driver.submitted)
+
+
+# Whoever listens ---------------------------------------------------------------------------------
+
+
+def test_nobody_listens_and_then_somebody_does() -> None:
+    driver = Driver()
+    answering(driver, *["word "] * 4, seconds=0.5)
+    driver.pass_time(0.2)
+    sent = len(driver.played)
+    driver.do(Detached())
+    driver.pass_time(20)
+    assert len(driver.played) == sent, "nothing is played to nobody"
+    driver.do(Attached(generation=1))
+    driver.pass_time(0.1)
+    driver.do(CancelResponse())
+    assert driver.told(Interrupted)[0].samples == pytest.approx(0.3 * SECOND, abs=2), "the clock stood still"
+
+
+def test_turns_that_begin_are_of_the_new_owner() -> None:
+    driver = Driver()
+    answering(driver, "One")
+    driver.do(Attached(generation=3))
+    assert driver.main is not None
+    assert driver.main.generation == 0, "what is under way goes on"
+    driver.do(CancelResponse())
+    driver.do(CreateResponse())
+    assert driver.main.generation == 3
+    driver.speak()
+    assert [fence.generation for fence in driver.hearings()] == [3]
+
+
+def test_a_snapshot_is_all_that_a_client_can_know() -> None:
+    driver = Driver()
+    answering(driver, "One", " two")
+    driver.speak(2)
+    driver.do(Configure(settings=SessionSettings(instructions="Be brief.", turn_detection=None)))
+    answering(driver, "Three")
+    shown = driver.core.snapshot()
+    assert shown.settings == driver.core.settings
+    assert [item.item_id for item in shown.items] == [item.item_id for item in driver.core.conversation.items]
+    assert shown.response is not None
+    assert shown.response.response_id in driver.open_responses
+    assert shown.items[-1] == shown.response.item
+    assert shown.items[-1].text == "Three"
+    assert shown.speaking == driver.core.listening.utterance.item_id  # type: ignore[union-attr]
+
+
+def test_what_a_client_says_it_has_played_counts_and_nothing_else() -> None:
+    driver = Driver(acknowledged=True)
+    answering(driver, "One two three four", seconds=0.4)
+    item_id = driver.played[-1].item_id
+    driver.pass_time(100)
+    driver.do(Played(item_id=item_id, samples=SECOND // 10))
+    driver.do(CancelResponse())
+    assert driver.told(Interrupted)[0].samples == SECOND // 10
+    driver.do(Played(item_id=item_id, samples=SECOND // 5))
+    assert driver.core.conversation.items[-1].text == "One two", "it had come further than was known"
+    driver.do(Played(item_id=item_id, samples=SECOND))
+    driver.do(Played(item_id="nowhere", samples=1))
+    assert [refused.error.code for refused in driver.told(Refused)] == ["invalid_value", "item_not_found"]
+
+
+def test_only_who_was_asked_to_says_what_it_has_played() -> None:
+    driver = Driver()
+    answering(driver, "One")
+    driver.do(Played(item_id=driver.played[-1].item_id, samples=1))
+    assert driver.told(Refused)[0].error.code == "playback_reckoned"

@@ -100,3 +100,46 @@ def test_what_was_heard_is_whole_words_from_the_front(text: str, end: int) -> No
     assert len(heard) <= max(end, 0) or end >= len(text)
     rest = text[len(heard) :]
     assert not heard or not rest or rest[0].isspace(), "a word was cut in two"
+
+
+def test_a_listener_that_says_what_it_has_played_is_believed() -> None:
+    playback = Playback(hz=HZ, ahead_s=0.5, acknowledged=True)
+    for key in range(10):
+        playback.offer(chunk(key, 200))
+    assert [handle.key for handle in playback.due(0.0)] == [0, 1]
+    assert playback.deadline(0.0) is None, "time alone does nothing"
+    assert playback.due(100.0) == []
+    assert playback.played(100.0) == 0
+    assert playback.acknowledge(100)
+    assert playback.deadline(100.0) == 100.0
+    assert [handle.key for handle in playback.due(100.0)] == [2]
+    assert not playback.acknowledge(50), "that was earlier"
+    assert playback.played(100.0) == 100
+    with pytest.raises(ValueError, match="601 samples of 600"):
+        playback.acknowledge(601)
+    assert playback.stop(200.0).samples == 100
+
+
+@pytest.mark.parametrize("acknowledged", [False, True])
+def test_without_a_listener_nothing_is_due_and_no_clock_runs(acknowledged: bool) -> None:
+    playback = Playback(hz=HZ, ahead_s=0.5, acknowledged=acknowledged)
+    for key in range(10):
+        playback.offer(chunk(key, 200))
+    playback.due(0.0)
+    playback.halt(0.2)
+    heard = 0 if acknowledged else 200
+    assert playback.played(50.0) == heard
+    assert playback.deadline(50.0) is None
+    assert playback.due(50.0) == []
+    playback.go_on(50.0)
+    playback.go_on(50.1)
+    assert playback.played(50.1) == heard + (0 if acknowledged else 100)
+
+
+def test_a_listener_gone_from_the_start_is_sent_nothing() -> None:
+    playback = Playback(hz=HZ, ahead_s=0.5)
+    playback.halt(0.0)
+    playback.offer(chunk(0, 200))
+    assert playback.due(1.0) == []
+    playback.go_on(2.0)
+    assert [handle.key for handle in playback.due(2.0)] == [0]
