@@ -3,13 +3,38 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from duplex.config import from_arguments
 from duplex.models.store import ModelStore
+
+BOUND = 0.8
+"""Part of a test's timeout after which one in an event loop is ended from inside. What pytest-timeout raises out of a
+signal's handler ends the loop's runner, and the whole run then hangs."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give each test that is a coroutine its bound."""
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
+            own = item.get_closest_marker("timeout")
+            timeout_s = float(own.args[0] if own is not None else config.getini("timeout"))
+            item.obj = _bounded(item.obj, BOUND * timeout_s)
+
+
+def _bounded(test: Callable[..., Awaitable[None]], timeout_s: float) -> Callable[..., Awaitable[None]]:
+    @functools.wraps(test)
+    async def bounded(*arguments: object, **fixtures: object) -> None:
+        async with asyncio.timeout(timeout_s):
+            await test(*arguments, **fixtures)
+
+    return bounded
 
 
 @pytest.fixture
