@@ -201,6 +201,9 @@ async def _serve(config: ServerConfig) -> int:
                     starting.cancel()
                     stop.cancel()
                     server.host.close()
+                    # Sooner, and whoever is still to be told is cut off in the middle of it.
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(server.host.left(), config.http.shutdown_s)
                     web.should_exit = True
                     await asyncio.wait({serving})
         finally:

@@ -85,6 +85,9 @@ class Host:
         self._sessions: dict[str, _Held] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._closing = asyncio.Event()
+        self._attached_now = 0
+        self._left = asyncio.Event()
+        self._left.set()
 
     def refusal(self) -> AdmissionRefused | None:
         """Why `open` would be refused now; None where it would not."""
@@ -129,9 +132,14 @@ class Host:
 
     @asynccontextmanager
     async def _attached(self, held: _Held, attachment: Attachment) -> AsyncIterator[LeasedPort]:
+        self._attached_now += 1
+        self._left.clear()
         try:
             yield attachment
         finally:
+            self._attached_now -= 1
+            if not self._attached_now:
+                self._left.set()
             attachment.detach()
             if held.grace_s <= 0:
                 await held.over.wait()
@@ -181,6 +189,10 @@ class Host:
             mailbox_events=self._mailbox_events,
             clock=self._clock,
         )
+
+    async def left(self) -> None:
+        """Return when no connection holds a session: after `close`, when each client has been told."""
+        await self._left.wait()
 
     def close(self) -> None:
         """Refuse new sessions, and ask those that are open to end."""
