@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from duplex.connector.base import Connector
 from duplex.errors import AdmissionRefused
 from duplex.orchestrator.runner import OrchestratorRunner
-from duplex.session.admission import RETRY_AFTER_S, Admission
+from duplex.session.admission import Admission
 from duplex.session.core import Session
+from duplex.session.lobby import Lobby, Usage
 from duplex.session.port import SessionPort
 from duplex.session.runner import SessionRunner
 from duplex.session.settings import SessionLimits, SessionSettings
 from duplex.session.turnlog import TurnLog
+from duplex.session.visit import Visit
+
+HOST_MEMORY = "host"
+"""The device where a session's own state lies: its ring of audio, and what is between its stages."""
 
 
 class Host:
@@ -26,11 +31,12 @@ class Host:
         orchestrator, connector: serve and carry for all of them.
         settings: where a session starts.
         limits: the server's bounds.
-        capacity: most sessions at one time.
+        admission: who may have a session, and who waits for one.
         turns: newest turns whose moments are kept.
         mailbox_events: most client events of one session that may wait.
         clock: the event loop's.
-        on_release: told the id of each session that is over and has given everything back.
+        compute: seconds of each engine that a session has used, by its id.
+        on_release: gives back what the engines keep for a session, by its id; called again until it does not raise.
     """
 
     def __init__(
@@ -40,13 +46,14 @@ class Host:
         connector: Connector,
         settings: SessionSettings,
         limits: SessionLimits,
-        capacity: int,
+        admission: Admission,
         turns: int,
         mailbox_events: int,
         clock: Callable[[], float],
+        compute: Callable[[str], Mapping[str, float]],
         on_release: Callable[[str], None],
     ) -> None:
-        self.admission = Admission(capacity=capacity)
+        self.admission = admission
         self.turns = TurnLog(capacity=turns)
         self.counters: Counter[str] = Counter()
         self._orchestrator = orchestrator
@@ -55,45 +62,53 @@ class Host:
         self._limits = limits
         self._mailbox_events = mailbox_events
         self._clock = clock
+        self._compute = compute
         self._on_release = on_release
+        self.lobby = Lobby(
+            admission=admission, measure=self.measure, clean=self._clean, counters=self.counters, clock=clock
+        )
         self._runners: dict[str, SessionRunner] = {}
         self._closing = False
 
     def refusal(self) -> AdmissionRefused | None:
         """Why `open` would be refused now; None where it would not."""
-        return self._shutting_down() if self._closing else self.admission.refusal()
-
-    def _shutting_down(self) -> AdmissionRefused:
-        return AdmissionRefused("The server is shutting down.", retry_after_s=RETRY_AFTER_S)
+        return self.lobby.refusal()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[SessionPort]:
-        """Admit and run one session; see `port.SessionHost.open`."""
-        if self._closing:
-            raise self._shutting_down()
+        """Queue for a session and run it; see `port.SessionHost.open`."""
         session_id = "sess_" + secrets.token_hex(8)
-        self._admit(session_id)
+        visit = self.lobby.enter(session_id)
         try:
-            runner = self._runner(session_id)
-            self._runners[session_id] = runner
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(runner.run(), name=f"session {session_id}")
+                tasks.create_task(self._run(visit), name=f"session {session_id}")
                 try:
-                    yield runner
+                    yield visit
                 finally:
-                    runner.close("disconnected")
+                    visit.leave()
+                    if (runner := self._runners.get(session_id)) is not None:
+                        runner.close("disconnected")
         finally:
             self._runners.pop(session_id, None)
-            self._on_release(session_id)
-            self.admission.release(session_id)
+            self.lobby.leave(session_id)
 
-    def _admit(self, session_id: str) -> None:
-        try:
-            self.admission.admit(session_id)
-        except AdmissionRefused:
-            self.counters["sessions_refused"] += 1
-            raise
-        self.counters["sessions_opened"] += 1
+    async def _run(self, visit: Visit) -> None:
+        if await visit.admitted():
+            runner = self._runners[visit.session_id] = self._runner(visit.session_id)
+            visit.begin(runner)
+            if self._closing:  # between its admission and this line
+                runner.close("shutdown")
+            await runner.run()
+
+    def measure(self, session_id: str) -> Usage:
+        """What a session has used so far and holds now."""
+        runner = self._runners.get(session_id)
+        held = self._connector.held(session_id) + (runner.nbytes if runner is not None else 0)
+        return Usage(compute=self._compute(session_id), nbytes={HOST_MEMORY: held})
+
+    def _clean(self, session_id: str) -> None:
+        self._connector.forget(session_id)  # Once more: what the session's own end gave back it gives back twice.
+        self._on_release(session_id)
 
     def _runner(self, session_id: str) -> SessionRunner:
         now = self._clock()
@@ -112,5 +127,6 @@ class Host:
     def close(self) -> None:
         """Refuse new sessions, and ask those that are open to end."""
         self._closing = True
+        self.lobby.close()
         for runner in self._runners.values():
             runner.close("shutdown")

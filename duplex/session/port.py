@@ -38,7 +38,8 @@ class SessionPort(Protocol):
         """Unique in this server."""
 
     async def send(self, event: ClientEvent) -> None:
-        """Hand an event in; waits while the session's mailbox is full. After the end it is ignored."""
+        """Hand an event in; waits while there is no session yet, or no room in its mailbox. After the end it is
+        ignored."""
 
     async def receive(self) -> Notice | Audio | None:
         """The next thing to tell the client, in order; None when `Closed` has been given and nothing follows.
@@ -51,10 +52,11 @@ class SessionHost(Protocol):
     """Opens sessions."""
 
     def refusal(self) -> AdmissionRefused | None:
-        """Why `open` would be refused now; None where it would not."""
+        """Why `open` would be refused now; None where it would not, though one may have to wait."""
 
     def open(self) -> AbstractAsyncContextManager[SessionPort]:
-        """Admit and run one session; leaving the context closes it and gives its place back.
+        """Queue for a session and run it; leaving the context ends either and gives its place back.
 
-        Entering raises `AdmissionRefused` where no place is free.
+        Entering does not wait: where no place is free, the session tells `Queued` until there is one, and then
+        `Opened`; meanwhile it takes no events. Raises `AdmissionRefused` where the queue is full too.
         """

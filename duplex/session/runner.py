@@ -38,6 +38,15 @@ REPORTS = 4096
 OUTBOX = 2048
 
 
+def _ring_samples(limits: SessionLimits) -> int:
+    return round(RING_S * limits.input_hz)
+
+
+def ring_bytes(limits: SessionLimits) -> int:
+    """Memory of the input audio that each session keeps."""
+    return 2 * _ring_samples(limits)
+
+
 class SessionRunner:
     """One open session (`port.SessionPort`).
 
@@ -70,7 +79,7 @@ class SessionRunner:
         self._turns = turns
         self._counters = counters
         self._clock = clock
-        self._ring = AudioRing(capacity=round(RING_S * limits.input_hz))
+        self._ring = AudioRing(capacity=_ring_samples(limits))
         self._mailbox = Mailbox(client_events=mailbox_events, reports=REPORTS)
         self._outbox = Outbox(capacity=OUTBOX)
         self._live: set[Fence] = set()
@@ -78,6 +87,11 @@ class SessionRunner:
     @property
     def session_id(self) -> str:
         return self._core.session_id
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of its audio."""
+        return self._ring.nbytes
 
     async def send(self, event: ClientEvent) -> None:
         """Hand a client's event in; waits while the mailbox is full. After the end it is ignored."""

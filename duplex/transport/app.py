@@ -43,6 +43,7 @@ def build_app(*, host: SessionHost, info: ServerInfo, settings: HttpSettings, we
             Route("/v1/realtime", realtime.explain),
             Route("/v1/models", routes.models),
             Route("/v1/models/{model}", routes.model),
+            Route("/v1/sessions", routes.sessions),
             Route("/v1/turns/{response_id}", routes.turn),
             Route("/healthz", routes.health),
             Route("/readyz", routes.readiness),

@@ -61,7 +61,7 @@ class SessionHttp(H11Protocol):
 
 
 class SessionWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket connection, with four additions.
+    """uvicorn's WebSocket connection, with five additions.
 
     The application can drop it. ASGI has no word for that: `websocket.close` waits behind what is unsent, for ever
     where the client does not read.
@@ -75,6 +75,9 @@ class SessionWebSocket(WebSocketsSansIOProtocol):
 
     What a client does wrong is answered, and is no fault of the server's. uvicorn 0.54.0 leaves a handshake that is too
     large unanswered and its connection open, and logs text that is not UTF-8 with a traceback.
+
+    A client that is made to wait is not held to answer. uvicorn 0.54.0 does not read while a message waits for the
+    application, takes the pong that it has not read for one that did not come, and cuts off whoever waits in the queue.
     """
 
     linger_s = 5.0
@@ -116,7 +119,11 @@ class SessionWebSocket(WebSocketsSansIOProtocol):
             self._abort_in_time()
 
     def keepalive_timeout(self) -> None:
-        """The client has not answered a ping."""
+        """The client has not answered a ping, as far as was read."""
+        if self.read_paused:
+            self.pong_timer = self.pending_ping_payload = None
+            self.schedule_ping()
+            return
         super().keepalive_timeout()
         self._abort_in_time()
 

@@ -17,6 +17,8 @@ from duplex.orchestrator.core import Orchestrator
 from duplex.orchestrator.graph import Edge, StageGraph, StageSpec
 from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.orchestrator.trace import TraceLog
+from duplex.session.admission import Admission
+from duplex.session.budget import Budget
 from duplex.session.events import AppendAudio, ClearAudio, Close, CreateItem, CreateResponse
 from duplex.session.host import Host
 from duplex.session.item import Item, Part
@@ -63,7 +65,13 @@ class World:
 
 @asynccontextmanager
 async def world(
-    *, capacity: int = 2, mailbox_events: int = 64, **reactions: Callable[[Payload, Say], None]
+    *,
+    capacity: int = 2,
+    queue_length: int = 0,
+    queue_wait_s: float = 60.0,
+    on_release: Callable[[str], None] = lambda session_id: None,
+    mailbox_events: int = 64,
+    **reactions: Callable[[Payload, Say], None],
 ) -> AsyncIterator[World]:
     before = asyncio.all_tasks()
     connector = MemoryConnector(budget_bytes=1 << 22)
@@ -107,11 +115,12 @@ async def world(
         connector=connector,
         settings=SessionSettings(turn_detection=ServerVad(silence_ms=96)),
         limits=SessionLimits(audio_ahead_s=0.5),
-        capacity=capacity,
+        admission=Admission(budget=Budget(sessions=capacity), queue_length=queue_length, queue_wait_s=queue_wait_s),
         turns=32,
         mailbox_events=mailbox_events,
         clock=loop.time,
-        on_release=lambda session_id: None,
+        compute=lambda session_id: {},
+        on_release=on_release,
     )
     await orchestrator.start()
     made = World(host, orchestrator, connector, engines)
@@ -243,7 +252,8 @@ async def test_a_failing_stage_fails_its_answer_alone() -> None:
 async def test_a_bug_in_a_session_ends_that_session_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async with world() as here, here.host.open() as other:
         async with here.host.open() as port:
-            core = port._core  # type: ignore[attr-defined]
+            await until(port, Opened)
+            core = port._port._core  # type: ignore[attr-defined]
             monkeypatch.setattr(core, "receive", lambda event, now: 1 / 0)
             await port.send(ClearAudio())
             closed = (await until(port, Closed))[-1]

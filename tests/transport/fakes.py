@@ -46,6 +46,9 @@ class Info:
     def turn(self, response_id: str) -> object | None:
         return self.turns.get(response_id)
 
+    def census(self) -> object:
+        return {"object": "list", "data": []}
+
     def metrics(self) -> str:
         return "# TYPE duplex_sessions gauge\nduplex_sessions 0\n"
 

@@ -87,6 +87,10 @@ class SmolLM2:
         most = sum(len(chat.escape(message.text).encode()) + _MARKER_TOKENS for message in messages)
         return messages if most <= budget else fit(messages, budget_tokens=budget, count=self._count)
 
+    def spent(self, cache_key: str) -> float:
+        """Seconds of the engine's work for a conversation; see `LlamaServer.spent`."""
+        return self._server.spent(cache_key)
+
     def release(self, cache_key: str) -> None:
         """The conversation is over: another may have its cache."""
         self._server.release(cache_key)
