@@ -15,7 +15,7 @@ from duplex.session.price import Price
 
 PREFIX_CACHES = "prefix caches"
 CONTROL = "control"
-CONTROL_LOAD = 0.03
+CONTROL_LOAD = 0.05
 """Seconds of the event loop per second of a session that talks: sockets, base64, resampling, the session itself."""
 
 _CPU_MAX = Path("/sys/fs/cgroup/cpu.max")

@@ -323,5 +323,5 @@ class Machine(RuleBasedStateMachine):
 
 
 TestAdmissionMachine = Machine.TestCase
-TestAdmissionMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAdmissionMachine.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
 TestAdmissionMachine = pytest.mark.timeout(120)(TestAdmissionMachine)

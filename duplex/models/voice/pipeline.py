@@ -58,7 +58,7 @@ class VoicePipeline:
         self._connector = connector
         self._sessions = sessions
         self._workers = workers
-        self._width = max(llama_threads, llama_batch_threads)
+        self._width = (llama_threads + llama_batch_threads) / 2
         self._model: SmolLM2 | None = None
         gguf = path("smollm2/q4_1.gguf")
 
@@ -134,8 +134,8 @@ class VoicePipeline:
         }
 
     def widths(self) -> dict[str, float]:
-        """Cores that each stage keeps busy while it works, at most."""
-        return dict.fromkeys(self._pooled, 1.0) | {"think": float(self._width)}
+        """Cores that each stage keeps busy while it works; the language model reads for half of its time or less."""
+        return dict.fromkeys(self._pooled, 1.0) | {"think": self._width}
 
     def spent(self, session_id: str) -> dict[str, float]:
         """Seconds that each stage has worked for a session."""
