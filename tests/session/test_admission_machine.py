@@ -162,7 +162,9 @@ class Machine(RuleBasedStateMachine):
         except AdmissionRefused:
             client.refused = True
         except BaseExceptionGroup as group:
-            assert group.subgroup(Crash) is not None
+            _, rest = group.split(Crash)
+            if rest is not None:
+                raise rest from None
 
     def hear(self, client: Client, told: Notice | Audio) -> None:
         client.told.append(told)

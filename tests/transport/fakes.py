@@ -60,11 +60,13 @@ class Port:
         self.session_id = "sess_1"
         self.events: list[ClientEvent] = []
         self.waiting = 0
+        self.begun = asyncio.Event()
         self._answer = answer
         self._told: asyncio.Queue[Notice | Audio | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(mailbox)
 
     async def send(self, event: ClientEvent) -> None:
+        await self.begun.wait()
         self.waiting += 1
         await self._room.acquire()
         self.waiting -= 1
@@ -73,6 +75,12 @@ class Port:
 
     async def receive(self) -> Notice | Audio | None:
         return await self._told.get()
+
+    def begin(self) -> None:
+        """It has a place now."""
+        settings = SessionSettings(instructions="Be brief.")
+        self.tell(Opened(session_id=self.session_id, conversation_id="conv_1", settings=settings))
+        self.begun.set()
 
     def tell(self, *told: Notice | Audio | None) -> None:
         for one in told:
@@ -98,6 +106,7 @@ class Host:
         answer: what each session does about an event.
         places: sessions at one time.
         mailbox: events that a session takes before its sender has to wait.
+        queues: sessions begin when the test says so, by `Port.begin`.
     """
 
     def __init__(
@@ -106,7 +115,9 @@ class Host:
         *,
         places: int = 4,
         mailbox: int = 1_000_000,
+        queues: bool = False,
     ) -> None:
+        self.queues = queues
         self._answer = answer
         self._places = places
         self._mailbox = mailbox
@@ -116,7 +127,7 @@ class Host:
     def refusal(self) -> AdmissionRefused | None:
         if self.open_sessions < self._places:
             return None
-        return AdmissionRefused("Every place is taken; try again in 7 seconds.", retry_after_s=6.2)
+        return AdmissionRefused("Every place is taken; try again in 7 seconds.", retry_after_s=6.2, limit=self._places)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[SessionPort]:
@@ -125,8 +136,8 @@ class Host:
         self.open_sessions += 1
         port = Port(self._answer, mailbox=self._mailbox)
         self.ports.append(port)
-        settings = SessionSettings(instructions="Be brief.")
-        port.tell(Opened(session_id=port.session_id, conversation_id="conv_1", settings=settings))
+        if not self.queues:
+            port.begin()
         try:
             yield port
         finally:

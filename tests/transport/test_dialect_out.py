@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from duplex.errors import ClientError, ConfigError
-from duplex.protocol.openai_realtime.server import ServerEvent
+from duplex.protocol.openai_realtime.server import QueueUpdated, ServerEvent
 from duplex.session import notices
 from duplex.session.fence import MAIN, Fence
 from duplex.session.item import Item, Part
@@ -310,6 +310,13 @@ def test_how_a_session_ends(reason: str, code: int, announced: bool) -> None:
 def test_a_close_frame_holds_only_so_much() -> None:
     farewell = closing.farewell(1011, "ü" * 100)
     assert farewell.reason == "ü" * 61
+
+
+def test_a_position_in_the_queue_comes_before_the_session() -> None:
+    to = dialect()
+    (event,) = to.encode(notices.Queued(position=2, eta_s=None))
+    assert event == QueueUpdated(event_id="event_1", position=2, eta_s=None)
+    assert types(told(to, OPENED)) == ["session.created", "conversation.created"]
 
 
 OWN = "duplex."
