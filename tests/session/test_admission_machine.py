@@ -29,6 +29,7 @@ from duplex.session.events import Close, CreateItem
 from duplex.session.host import Host
 from duplex.session.item import Item, Part
 from duplex.session.notices import Closed, ItemDone, Notice, Opened, Queued
+from duplex.session.places import HELD, AdmissionEffect, AdmissionEvent, Admit
 from duplex.session.port import Audio, SessionPort
 from duplex.session.price import Price
 from duplex.session.settings import SessionLimits, SessionSettings
@@ -36,8 +37,26 @@ from duplex.session.tariff import Tariff
 from tests.session.engines import ScriptedEngine, ignores
 from tests.session.virtual import VirtualLoop
 
-PLACES, QUEUE, WAIT_S = 3, 3, 20.0
+PLACES, QUEUE, WAIT_S = 3, 3, 12.0
 THINKING = 1.0
+
+
+class Watched(Admission):
+    """Admission as it is, and whenever it admits, the sum of what is then taken is checked from outside."""
+
+    def receive(self, event: AdmissionEvent, now: float) -> list[AdmissionEffect]:
+        return self.checked(super().receive(event, now))
+
+    def wake(self, now: float) -> list[AdmissionEffect]:
+        return self.checked(super().wake(now))
+
+    def checked(self, effects: list[AdmissionEffect]) -> list[AdmissionEffect]:
+        if any(isinstance(effect, Admit) for effect in effects):
+            held = sum(place.state in HELD for place in self.places.values())
+            each = self.tariff.price.compute["think"]
+            assert held <= PLACES
+            assert held == 1 or held * each <= THINKING + 1e-6, "the budget is exceeded"
+        return effects
 
 
 class Crash(Exception):
@@ -109,7 +128,7 @@ class Machine(RuleBasedStateMachine):
             trace=TraceLog(capacity=8),
         )
         lanes = {"think": Lane(most=THINKING, weights={"think": 1.0})}
-        self.admission = Admission(
+        self.admission = Watched(
             budget=Budget(sessions=PLACES, lanes=lanes, headroom=0.0),
             tariff=Tariff(declared=Price(compute={"think": 0.3})),
             queue_length=QUEUE,
