@@ -79,7 +79,9 @@ class HttpConfig:
 class LimitsConfig:
     """What one server and one session may use."""
 
-    max_sessions: int = setting(4, "sessions at one time; one more is refused", least=1, most=256)
+    max_sessions: int = setting(4, "sessions at one time; one more has to wait", least=1, most=256)
+    queue_length: int = setting(16, "clients that may wait for a session; one more is refused", least=0, most=4096)
+    queue_wait_s: float = setting(60.0, "longest wait for a session", least=1, most=3600)
     audio_ahead_s: float = setting(0.5, "audio sent ahead of the playback clock", least=0.05, most=10)
     provisional: bool = setting(True, "begin to answer in a pause, before it is certain that the turn is over")
     mailbox_events: int = setting(256, "events of one session that may wait", least=8, most=65536)
@@ -103,6 +105,9 @@ class ComputeConfig:
     connector_budget_bytes: int | None = setting(
         None, "payload bytes held between stages; 16 MiB a session unless it is set", least=_MIB, most=2**40
     )
+    cores: float | None = setting(None, "cores that sessions may use together; all by default", least=0.1, most=4096)
+    headroom: float = setting(0.2, "part of the compute that is kept free for bursts", least=0, most=0.9)
+    state_budget_bytes: int = setting(512 * _MIB, "memory of all sessions' own state", least=_MIB, most=2**40)
 
     def __post_init__(self) -> None:
         check("compute", self)

@@ -73,11 +73,13 @@ class AdmissionRefused(DuplexError):
     Args:
         message: one sentence for a person.
         retry_after_s: seconds after which trying again makes sense.
+        limit: sessions that there may be at one time, where that is the reason; else None.
     """
 
-    def __init__(self, message: str, *, retry_after_s: float) -> None:
+    def __init__(self, message: str, *, retry_after_s: float, limit: int | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.limit = limit
 
 
 class PoolFull(DuplexError):

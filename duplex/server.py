@@ -13,6 +13,8 @@ from types import FrameType
 import uvicorn
 import uvloop
 
+from duplex import capacity
+from duplex.census import Census, census
 from duplex.config import ServerConfig
 from duplex.connector.memory import MemoryConnector
 from duplex.errors import ConfigError
@@ -24,8 +26,11 @@ from duplex.models.voice.pipeline import INSTRUCTIONS, TRANSCRIBER, VOICES, Voic
 from duplex.orchestrator.core import Orchestrator
 from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.orchestrator.trace import TraceLog
+from duplex.session.admission import Admission
 from duplex.session.host import Host
+from duplex.session.runner import ring_bytes
 from duplex.session.settings import SessionLimits, SessionSettings
+from duplex.session.tariff import Tariff
 from duplex.transport.app import build_app
 from duplex.transport.info import Served
 from duplex.transport.serve import uvicorn_config
@@ -83,16 +88,23 @@ class Server:
             lifetime_s=limits.session_lifetime_s,
         )
         self.settings = SessionSettings(instructions=INSTRUCTIONS)
+        admission = Admission(
+            budget=capacity.budget(config, lanes=self.pipeline.lanes(), widths=self.pipeline.widths()),
+            tariff=Tariff(declared=capacity.declared(VOICE, ring_bytes=ring_bytes(self.limits))),
+            queue_length=limits.queue_length,
+            queue_wait_s=limits.queue_wait_s,
+        )
         self.host = Host(
             orchestrator=self.orchestrator,
             connector=self.connector,
             settings=self.settings,
             limits=self.limits,
-            capacity=limits.max_sessions,
+            admission=admission,
             turns=TURNS_KEPT,
             mailbox_events=limits.mailbox_events,
             grace_s=limits.grace_s,
             clock=loop.time,
+            compute=self.pipeline.spent,
             on_release=self.pipeline.release,
         )
         self._metrics = Metrics(self._read)
@@ -103,6 +115,7 @@ class Server:
         await self.orchestrator.start()
         heard = await warm_turn(self.host, self.settings, self.limits)
         log.info("one turn spoken to itself to warm up; %d characters of it recognised", len(heard))
+        self.host.admission.rehearsed()
         self.ready = True
 
     async def stop(self) -> None:
@@ -121,17 +134,23 @@ class Server:
         record = self.host.turns.get(response_id)
         return waterfall(record, self.orchestrator.trace) if record is not None else None
 
+    def census(self) -> Census:
+        """Who is here, and what is left."""
+        now = asyncio.get_running_loop().time()
+        return census(self.host.admission, self.host.measure, now, detached=self.host.detached)
+
     def metrics(self) -> str:
         """The Prometheus page."""
         return self._metrics.text()
 
     def _read(self) -> Reading:
-        capacity = self.host.admission.capacity
+        admission = self.host.admission
         return Reading(
             gauges={
                 "ready": (float(self.ready), "1 when a warm turn has run."),
-                "sessions": (float(self.sessions), "Sessions open."),
-                "sessions_capacity": (float(capacity), "Most sessions at one time."),
+                "sessions": (float(self.sessions), "Places taken by sessions."),
+                "sessions_capacity": (float(admission.budget.sessions), "Most sessions at one time."),
+                "sessions_waiting": (float(admission.waiting), "Clients that wait for a session."),
                 "requests": (float(len(self.orchestrator.core)), "Requests alive in the orchestrator."),
                 "connector_bytes": (float(self.connector.nbytes), "Payload bytes between stages."),
                 "connector_payloads": (float(len(self.connector)), "Payloads between stages."),

@@ -16,9 +16,11 @@ _WORDS = ("duplex.errors", "duplex.session.fence", "duplex.connector.payload")
 RUNNERS = (
     "duplex.session.attachment",
     "duplex.session.host",
+    "duplex.session.lobby",
     "duplex.session.mailbox",
     "duplex.session.outbox",
     "duplex.session.runner",
+    "duplex.session.visit",
 )
 """The session's impure files: they run its machines, open sessions, and hold what waits for them."""
 
@@ -59,6 +61,20 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "duplex.session.settings",
         "duplex.transport",
     ),
+    "duplex.capacity": (
+        "duplex.config",
+        "duplex.engine.base",
+        "duplex.orchestrator.graph",
+        "duplex.session.budget",
+        "duplex.session.host",
+        "duplex.session.price",
+    ),
+    "duplex.census": (
+        "duplex.session.admission",
+        "duplex.session.lobby",
+        "duplex.session.places",
+        "duplex.session.price",
+    ),
     "duplex.heap": (),
     "duplex.metrics": (),
     "duplex.waterfall": ("duplex.orchestrator.trace", "duplex.session.turnlog"),
@@ -88,7 +104,10 @@ _CLOCKS_AND_SOCKETS = frozenset(
     | {"socket", "subprocess", "threading", "time", "uvloop"}
 )
 
-BOUNDARIES = frozenset({"duplex.engine.llama", "duplex.engine.pool", "duplex.engine.pooled", "duplex.session.runner"})
+BOUNDARIES = frozenset(
+    {"duplex.engine.llama", "duplex.engine.pool", "duplex.engine.pooled"}
+    | {"duplex.session.host", "duplex.session.lobby", "duplex.session.runner"}
+)
 """Where a failure of someone else's code ends: only these may catch everything and go on."""
 
 _BROAD = frozenset({"Exception", "BaseException"})

@@ -17,6 +17,9 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
+ADMISSION = "tests/session/test_admission_machine.py"
+
+
 @dataclass(frozen=True)
 class Mutant:
     """`old` stands exactly once in `file`, and becomes `new`; the `tests` are run, a folder or one file of it."""
@@ -216,10 +219,118 @@ MUTANTS = [
         "        if not effects:\n            self._idle = now",
     ),
     Mutant(
-        "slot_given_back_twice",
+        "place_is_free_though_cleaning_failed",
+        "session/places.py",
+        "(PlaceState.RELEASING, PlaceInput.FAILED): PlaceState.STUCK",
+        "(PlaceState.RELEASING, PlaceInput.FAILED): PlaceState.GONE",
+        ADMISSION,
+    ),
+    Mutant(
+        "failed_cleaning_counts_as_done",
+        "session/lobby.py",
+        "return CleanFailed(session_id=session_id)",
+        "return Cleaned(session_id=session_id)",
+        ADMISSION,
+    ),
+    Mutant(
+        "failed_cleaning_is_never_retried",
+        "session/admission.py",
+        "due = [place.retry_s for place in self._held.values() if place.state is PlaceState.STUCK]",
+        "due: list[float] = []",
+        ADMISSION,
+    ),
+    Mutant(
+        "the_last_comes_first",
+        "session/admission.py",
+        "            place = next(iter(self._queue.values()))\n            if not",
+        "            place = next(reversed(self._queue.values()))\n            if not",
+        ADMISSION,
+    ),
+    Mutant(
+        "who_gives_up_waiting_moves_nobody_up",
+        "session/admission.py",
+        "return self._settle(now) if waited else []",
+        "return []",
+        ADMISSION,
+    ),
+    Mutant(
+        "a_free_place_is_given_to_nobody",
+        "session/admission.py",
+        "        self.lengths.ended(now - place.since_s)\n        return self._settle(now)",
+        "        self.lengths.ended(now - place.since_s)\n        return []",
+        ADMISSION,
+    ),
+    Mutant(
+        "positions_are_told_once",
+        "session/admission.py",
+        "if again or place.position != position:",
+        "if again or not place.position:",
+        ADMISSION,
+    ),
+    Mutant(
+        "nobody_is_told_again",
+        "session/admission.py",
+        "due += (self._refresh_s, ",
+        "due += (1e9, ",
+        ADMISSION,
+    ),
+    Mutant(
+        "the_queue_has_one_more",
+        "session/admission.py",
+        "len(self._queue) < self.queue_length:",
+        "len(self._queue) <= self.queue_length:",
+        ADMISSION,
+    ),
+    Mutant(
+        "waiting_ends_late",
+        "session/admission.py",
+        "next(iter(self._queue.values())).since_s + self.queue_wait_s)",
+        "1e9)",
+        ADMISSION,
+    ),
+    Mutant(
+        "only_the_newcomer_is_weighed",
+        "session/admission.py",
+        "self.budget.lacks(self.taken(), self.tariff.price, held=held)",
+        "self.budget.lacks(Price(), self.tariff.price, held=held)",
+        ADMISSION,
+    ),
+    Mutant(
+        "a_session_begins_for_somebody_who_has_gone",
+        "session/visit.py",
+        "return self._admitted and not self._over",
+        "return self._admitted",
+        ADMISSION,
+    ),
+    Mutant(
+        "silence_makes_talking_cheap",
+        "session/tariff.py",
+        "if rate > 0:",
+        "if rate >= 0:",
+    ),
+    Mutant(
+        "no_headroom",
+        "session/budget.py",
+        "return self.lanes[lane].most * (1 - self.headroom)",
+        "return self.lanes[lane].most",
+    ),
+    Mutant(
+        "a_dear_session_is_reckoned_like_any",
+        "session/admission.py",
+        "total(price.at_least(place.own) for place",
+        "total(price for place",
+    ),
+    Mutant(
+        "long_sessions_that_go_on_are_forgotten",
+        "session/lengths.py",
+        "(sum(self._ended) + sum(ages))",
+        "sum(self._ended)",
+    ),
+    Mutant(
+        "place_given_back_twice",
         "session/admission.py",
         'raise StateError(f"session {session_id} has no place to give back")',
-        "return",
+        "place = Place(session_id=session_id, since_s=0.0, state=PlaceState.QUEUED)",
     ),
     Mutant(
         "token_is_not_rotated",

@@ -23,7 +23,7 @@ const talk = new Talk(location.origin, { changed, answered });
 /** What the big button does now. Who writes without a microphone keeps it for what it is: to start talking. */
 function action() {
   const { button } = PHASES[talk.phase];
-  const underWay = ["connecting", "starting", "reconnecting"].includes(talk.phase);
+  const underWay = ["connecting", "starting", "queued", "reconnecting"].includes(talk.phase);
   return button === "stop" && !talk.talking && !underWay ? "start" : button;
 }
 

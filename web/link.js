@@ -1,8 +1,8 @@
 /**
  * The WebSocket to the server: opens it, tells why it could not, and opens it again after a break.
  *
- * States: closed → connecting → starting (open, no `session.created` yet) → ready; waiting (for the next attempt);
- * refused (the server said no: only the user tries again).
+ * States: closed → connecting → starting (open, no `session.created` yet) → ready; queued (open, but all places are
+ * taken) before it; waiting (for the next attempt); refused (the server said no: only the user tries again).
  */
 
 import { diagnose } from "./diagnose.js";
@@ -24,6 +24,8 @@ export class Link {
   #timer = 0;
 
   state = "closed";
+  /** In the queue: {position, etaS}; position 1 is the next, etaS may be null. */
+  place = null;
 
   /** Whether it is connecting anew after a break. */
   get again() {
@@ -101,10 +103,18 @@ export class Link {
     if (event.type === "session.created") {
       this.#readyMs = performance.now();
       this.#become("ready");
-    } else if (event.type === "error" && this.state === "starting") {
+    } else if (event.type === "duplex.queue.updated") {
+      this.place = { position: event.position, etaS: event.eta_s };
+      return this.#become("queued");
+    } else if (event.type === "error" && this.#unborn) {
       return this.#refuse(event.error ?? {});
     }
     this.#handlers.onEvent(event);
+  }
+
+  /** It is open, and there is no session yet. */
+  get #unborn() {
+    return this.state === "starting" || this.state === "queued";
   }
 
   /** What goes wrong before the session exists is an answer, not an accident: it is shown, and not tried again. */
@@ -119,7 +129,7 @@ export class Link {
     const was = this.state;
     const socket = this.#socket;
     this.#drop();
-    if (was === "starting" && (code === TRY_AGAIN_LATER || code === POLICY_VIOLATION || reason)) {
+    if ((was === "starting" || was === "queued") && (code === TRY_AGAIN_LATER || code === POLICY_VIOLATION || reason)) {
       return this.#refuse({ message: reason, code: code === TRY_AGAIN_LATER ? "full" : "" });
     }
     if (was !== "connecting") return this.#retry({ kind: "lost", message: "The connection was lost." });

@@ -9,12 +9,13 @@ export const PHASES = {
   asking: { tone: "wait", button: "stop", title: "May I listen?", hint: "Your browser is asking you to allow the microphone." },
   connecting: { tone: "wait", button: "stop", title: "Connecting…", hint: "Looking for the server." },
   starting: { tone: "wait", button: "stop", title: "Starting…", hint: "The server is getting your conversation ready." },
+  queued: { tone: "wait", button: "stop", title: "All places are taken", hint: "You are in the queue." },
   listening: { tone: "listen", button: "stop", title: "Listening", hint: "Go on, say something." },
   hearing: { tone: "hear", button: "stop", title: "I hear you", hint: "Take your time." },
   thinking: { tone: "think", button: "stop", title: "Thinking…", hint: "The answer is on its way." },
   speaking: { tone: "speak", button: "stop", title: "Speaking", hint: "Just talk to interrupt, or press Esc." },
   reconnecting: { tone: "wait", button: "stop", title: "Reconnecting…", hint: "The connection was lost." },
-  full: { tone: "trouble", button: "retry", title: "All places are taken", hint: "Please try again in a moment." },
+  full: { tone: "trouble", button: "retry", title: "No place is free", hint: "Please try again in a moment." },
   key: { tone: "trouble", button: "retry", title: "The server wants an API key", hint: "Enter it in the settings, then try again." },
   refused: { tone: "trouble", button: "retry", title: "The server said no", hint: "It gave no reason." },
   denied: {
@@ -40,6 +41,17 @@ export const PHASES = {
 };
 
 /**
+ * What somebody who waits is told.
+ *
+ * @param {{position: number, etaS: number | null}} place
+ */
+export function wordsOfPlace({ position, etaS }) {
+  const words = position === 1 ? "You are next in the queue." : `You are number ${position} in the queue.`;
+  if (etaS === null || etaS === undefined) return words;
+  return `${words} It may take ${etaS < 90 ? `${Math.ceil(etaS / 5) * 5} seconds` : `${Math.round(etaS / 60)} minutes`}.`;
+}
+
+/**
  * @param {object} facts
  * @param {"off" | "asking" | "on" | "denied" | "missing" | "busy" | "lost" | "insecure"} facts.mic
  * @param {string} facts.link a state of `Link`
@@ -53,6 +65,7 @@ export const PHASES = {
 export function phaseOf({ mic, link, again, refusal, hearing, answering, playing }) {
   if (link === "refused") return refusal in PHASES ? refusal : "refused";
   if (mic === "asking") return "asking";
+  if (link === "queued") return link;
   if (link === "waiting" || (again && (link === "connecting" || link === "starting"))) return "reconnecting";
   if (link === "connecting" || link === "starting") return link;
   if (link === "ready") {

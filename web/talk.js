@@ -3,7 +3,7 @@
 import { Link } from "./link.js";
 import { Microphone, MicrophoneError, microphoneAllowed } from "./microphone.js";
 import { encodePcm } from "./pcm.js";
-import { phaseOf } from "./phase.js";
+import { phaseOf, wordsOfPlace } from "./phase.js";
 import { Player } from "./player.js";
 import { Session } from "./session.js";
 
@@ -49,8 +49,9 @@ export class Talk {
     return phaseOf({ mic: this.#mic, link, again, refusal: this.#why.kind, hearing, answering, playing });
   }
 
-  /** The server's own words about a phase of trouble, or "". */
+  /** The server's own words about a phase of trouble, or how long it will be until there is a place, or "". */
   get why() {
+    if (this.#link.state === "queued") return wordsOfPlace(this.#link.place);
     return ["waiting", "refused"].includes(this.#link.state) ? this.#why.message : "";
   }
 

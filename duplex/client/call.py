@@ -152,9 +152,22 @@ async def call(
         await realtime.close()
 
 
+async def _patiently(going: Call, ready: Callable[[], bool], timeout_s: float) -> bool:
+    """As `Call.until`, with `timeout_s` from the newest event on: who waits in a queue is told so again and again."""
+    while not ready():
+        known = going.progress
+
+        def news(known: int = known) -> bool:
+            return going.progress != known
+
+        if not await going.until(news, timeout_s=timeout_s):
+            return False
+    return True
+
+
 async def _begin(going: Call, session: Mapping[str, Any] | None, timeout_s: float) -> None:
     conversation = going.conversation
-    answered = await going.until(lambda: bool(conversation.session or conversation.errors), timeout_s=timeout_s)
+    answered = await _patiently(going, lambda: bool(conversation.session or conversation.errors), timeout_s)
     if conversation.errors:
         raise TalkError(f"the server refused the conversation: {conversation.errors[0]}")
     if not answered:

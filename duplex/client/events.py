@@ -52,6 +52,8 @@ class Event(msgspec.Struct, frozen=True):
     response: Response | None = None
     session: dict[str, Any] | None = None
     error: Failure | None = None
+    position: int | None = None
+    eta_s: float | None = None
 
     def pcm(self) -> Samples:
         """The audio of a ``response.output_audio.delta``, int16 [n].

@@ -59,7 +59,7 @@ class Inbox:
 
     def message(self, message: server.AnyServerMessage) -> Event | None:
         """The message, if it is new."""
-        number = 0 if isinstance(message, server.Resumed | server.Heartbeat) else message.sequence
+        number = 0 if isinstance(message, server.Queued | server.Resumed | server.Heartbeat) else message.sequence
         if number and number <= self.seen:
             return None
         self.seen = max(self.seen, number)

@@ -59,6 +59,7 @@ class Transcript:
     def __init__(self, *, out: TextIO) -> None:
         self._out = out
         self._open = ""
+        self._position: int | None = None
 
     def receive(self, event: Event, now: float) -> None:
         """Take one event; `now` is not used."""
@@ -78,6 +79,10 @@ class Transcript:
                     details = event.response.status_details
                     reason = f": {details.reason}" if details is not None and details.reason else ""
                     self._line("        ", f"({event.response.status}{reason})")
+            case "duplex.queue.updated" if event.position != self._position:
+                self._position = event.position
+                eta = f", about {event.eta_s:.0f} s to go" if event.eta_s is not None else ""
+                self._line("        ", f"(number {event.position} in the queue{eta})")
             case "error":
                 self._line("error   ", event.error.message if event.error else "without a message")
 

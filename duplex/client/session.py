@@ -69,6 +69,7 @@ class Session:
 
     Attributes:
         opened: what the server said when it began.
+        queued: the newest that it said of the queue; None before that, and once it has begun.
         connections: how many there were so far.
         resumed_s: how long the newest resume took, from the first attempt to the server's word; None before any.
     """
@@ -83,6 +84,7 @@ class Session:
         self._opening = opening
         self._backoff = backoff
         self._timeout_s = timeout_s
+        self.queued: server.Queued | None = None
         self._opened: server.Opened | None = None
         self._token = ""
         self._acked = 0
@@ -249,6 +251,10 @@ class Session:
     async def _first(self) -> ClientConnection:
         socket = await open_socket(url=self._url, api_key=self._api_key, timeout_s=self._timeout_s)
         greeting = await self._greeted(socket, self._opening)
+        while isinstance(greeting, server.Queued):  # It comes again every few seconds, for as long as one may wait.
+            self.queued = greeting
+            greeting = await self._answered(socket)
+        self.queued = None
         if not isinstance(greeting, server.Opened):
             raise TalkError(f"the server at {self._url} opened no session: {_said(greeting)}")
         self._opened = greeting
@@ -259,9 +265,12 @@ class Session:
         return socket
 
     async def _greeted(self, socket: ClientConnection, message: client.Open | client.Resume) -> server.AnyServerMessage:
+        await socket.send(_encoder.encode(message).decode())
+        return await self._answered(socket)
+
+    async def _answered(self, socket: ClientConnection) -> server.AnyServerMessage:
         try:
             async with asyncio.timeout(self._timeout_s):
-                await socket.send(_encoder.encode(message).decode())
                 return decode(await socket.recv())
         except (TimeoutError, ConnectionClosed):
             socket.transport.abort()

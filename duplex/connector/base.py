@@ -53,5 +53,8 @@ class Connector(Protocol):
     def retire(self, fence: Fence) -> int:
         """Drop what was put under `fence` or an earlier turn of its lane, and refuse more; returns bytes dropped."""
 
+    def held(self, session_id: str) -> int:
+        """Bytes held now for a session, in all its lanes."""
+
     def forget(self, session_id: str) -> int:
         """Drop all that belongs to a session that is over, and its memory of retired fences; returns bytes dropped."""

@@ -99,6 +99,11 @@ class MemoryConnector:
             self._nbytes -= dropped
         return dropped
 
+    def held(self, session_id: str) -> int:
+        with self._lock:
+            lanes = [lane for key, lane in self._held.items() if key[0] == session_id]
+            return sum(entry.payload.nbytes for lane in lanes for entry in lane.values())
+
     def forget(self, session_id: str) -> int:
         dropped = 0
         with self._lock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,6 +66,23 @@ class StageFailed:
     fence: Fence
     stage: str
     error: StageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """Something whose time engines share: the threads of a pool, the loop of one model, the cores of a machine.
+
+    Attributes:
+        most: seconds of work that it does in a second.
+        weights: by engine: how many of those seconds one second of the engine's work takes.
+    """
+
+    most: float
+    weights: Mapping[str, float]
+
+    def load(self, compute: Mapping[str, float]) -> float:
+        """Seconds of the lane per second, for so many seconds of each engine per second."""
+        return sum(self.weights.get(engine, 0.0) * seconds for engine, seconds in compute.items())
 
 
 StageEvent = StageOutput | StageFinished | StageFailed

@@ -13,6 +13,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ os.putenv("GOMP_SPINCOUNT", "1000")
 
 import xllamacpp
 
+from duplex.engine.share import SharedTime
 from duplex.engine.slots import SlotTable
 from duplex.engine.socket_dir import SocketDirectory
 from duplex.errors import StageError
@@ -103,6 +105,7 @@ class LlamaServer:
         self.slots = slots
         self._changed = threading.Condition()
         self._table = SlotTable(slots=slots)
+        self._time = SharedTime()
         self._closing = False
         self._key = secrets.token_urlsafe(32)
         if not model.is_file():
@@ -204,6 +207,7 @@ class LlamaServer:
         finally:
             with self._changed:
                 self._table.give_back(slot)
+                self._time.end(cache_key, time.monotonic())
                 self._changed.notify_all()
         return reader.result()
 
@@ -213,14 +217,24 @@ class LlamaServer:
                 if self._closing:
                     raise StageError("the language model has been shut down", stage="llama")
                 if (slot := self._table.acquire(cache_key)) is not None:
+                    self._time.begin(cache_key, time.monotonic())
                     return slot
                 self._changed.wait()
         return None
 
+    def spent(self, cache_key: str) -> float:
+        """Seconds that the engine has worked for a conversation; while it does so for several, each has its part.
+
+        The engine's own seconds, not a processor's: while the machine is busy with other things they count as well.
+        """
+        with self._changed:
+            return self._time.spent(cache_key, time.monotonic())
+
     def release(self, cache_key: str) -> None:
-        """The conversation is over: its slot may be used for another."""
+        """The conversation is over: its slot may be used for another. Nothing is known of its time any more."""
         with self._changed:
             self._table.release(cache_key)
+            self._time.forget(cache_key)
 
     def count_tokens(self, text: str) -> int:
         """Exact number of tokens of `text` in a prompt, special ones included; takes about half a millisecond.

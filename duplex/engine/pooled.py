@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -97,6 +98,7 @@ class PooledEngine:
         self._max_inbox = max_inbox
         self._lock = threading.RLock()
         self._requests: dict[Fence, _Live] = {}
+        self._spent: dict[str, float] = {}
         self._sink: Sink | None = None
         self._on_drained: Callable[[], None] | None = None
 
@@ -104,6 +106,17 @@ class PooledEngine:
     def active(self) -> int:
         """Requests whose worker is not closed yet; 0 where nothing leaked."""
         return len(self._requests)
+
+    def spent(self, session_id: str) -> float:
+        """CPU seconds that the pool's threads have worked for a session here; what still runs counts at its end.
+
+        Threads of the model's own are not seen from here, nor is time in which a thread sleeps.
+        """
+        return self._spent.get(session_id, 0.0)
+
+    def forget(self, session_id: str) -> None:
+        """The session is over and will not be asked about again."""
+        self._spent.pop(session_id, None)
 
     async def start(self, sink: Sink) -> None:
         """Load the model on the pool. Raises StageError where it cannot be loaded."""
@@ -149,6 +162,7 @@ class PooledEngine:
                 self._sink(self._failure(request.fence, f"has {self._max_requests} requests already; try again later"))
                 return
             live = self._requests[request.fence] = _Live(request)
+            self._spent.setdefault(request.fence.session_id, 0.0)
             self._enqueue(live)
 
     def update(self, fence: Fence, handle: Handle | None, *, final: bool) -> None:
@@ -221,6 +235,7 @@ class PooledEngine:
     def _step(self, live: _Live) -> None:
         """Run one chunk of one request, then queue for the next one, or close."""
         fence = live.request.fence
+        began_s = time.thread_time()
         try:
             self._advance(live)
         except (StaleFence, UnknownHandle):
@@ -235,6 +250,8 @@ class PooledEngine:
                 self._end(live, StageFailed(fence=fence, stage=self._stage, error=failed))
         with self._lock:
             live.running = False
+            if fence.session_id in self._spent:
+                self._spent[fence.session_id] += time.thread_time() - began_s
             if not live.over:
                 live.queued = False
                 if live.inbox:

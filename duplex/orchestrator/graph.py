@@ -23,6 +23,10 @@ class StageSpec:
         accepts: payload kinds that it takes, from edges and from the session.
         gives: payload kinds that it makes.
         final_output: whether its output goes to the session; a request completes when each such stage has.
+        load: seconds of its work per second of a session in use, for as long as nothing better is known: too much
+            rather than too little.
+        state_bytes: memory of the host that it keeps for one session at most; what is reserved at the start for all
+            sessions, such as prefix caches, is none of it.
     """
 
     name: str
@@ -30,6 +34,8 @@ class StageSpec:
     accepts: frozenset[Kind]
     gives: frozenset[Kind]
     final_output: bool = False
+    load: float = 0.0
+    state_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

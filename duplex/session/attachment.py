@@ -67,6 +67,7 @@ class Attachment:
         """See `port.LeasedPort.acknowledge`."""
         self._runner.acknowledge(sequence, self.generation)
 
-    def detach(self) -> None:
-        """The connection is gone."""
+    def detach(self) -> bool:
+        """The connection is gone; True where the session may outlive it."""
         self._runner.detach(self.generation)
+        return self.grace_s > 0

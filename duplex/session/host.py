@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from duplex.connector.base import Connector
 from duplex.errors import AdmissionRefused, ClientError, StateError
 from duplex.orchestrator.runner import OrchestratorRunner
-from duplex.session.admission import RETRY_AFTER_S, Admission
+from duplex.session.admission import Admission
 from duplex.session.attachment import Attachment
 from duplex.session.core import Session
 from duplex.session.lease import Lease
+from duplex.session.lobby import Lobby, Usage
+from duplex.session.notices import Closed
 from duplex.session.port import LeasedPort, Terms
 from duplex.session.runner import SessionRunner
 from duplex.session.settings import SessionLimits, SessionSettings
 from duplex.session.turnlog import TurnLog
+from duplex.session.visit import Visit
+
+log = logging.getLogger(__name__)
+
+HOST_MEMORY = "host"
+"""The device where a session's own state lies: its ring of audio, and what is between its stages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Held:
-    """One session. `over`: it has given everything back."""
+    """One session. `over`: it has ended, and the first attempt to clean up after it has been made."""
 
     runner: SessionRunner
     terms: Terms
     grace_s: float
-    over: asyncio.Event = field(default_factory=asyncio.Event)
+    over: asyncio.Event
 
     def attachment(self, generation: int, token: str, *, resynced: bool = False) -> Attachment:
         return Attachment(
@@ -49,12 +58,13 @@ class Host:
         orchestrator, connector: serve and carry for all of them.
         settings: where a session starts.
         limits: the server's bounds.
-        capacity: most sessions at one time.
+        admission: who may have a session, and who waits for one.
         turns: newest turns whose moments are kept.
         mailbox_events: most client events of one session that may wait.
-        grace_s: how long a session that can be resumed waits for a client that was cut off.
+        grace_s: how long a session that can be resumed waits for a client that was cut off; it keeps its place.
         clock: the event loop's.
-        on_release: told the id of each session that is over and has given everything back.
+        compute: seconds of each engine that a session has used, by its id.
+        on_release: gives back what the engines keep for a session, by its id; called again until it does not raise.
     """
 
     def __init__(
@@ -64,14 +74,15 @@ class Host:
         connector: Connector,
         settings: SessionSettings,
         limits: SessionLimits,
-        capacity: int,
+        admission: Admission,
         turns: int,
         mailbox_events: int,
         grace_s: float,
         clock: Callable[[], float],
+        compute: Callable[[str], Mapping[str, float]],
         on_release: Callable[[str], None],
     ) -> None:
-        self.admission = Admission(capacity=capacity)
+        self.admission = admission
         self.turns = TurnLog(capacity=turns)
         self.counters: Counter[str] = Counter()
         self._orchestrator = orchestrator
@@ -80,8 +91,12 @@ class Host:
         self._limits = limits
         self._mailbox_events = mailbox_events
         self._clock = clock
+        self._compute = compute
         self._on_release = on_release
         self._grace_s = grace_s
+        self.lobby = Lobby(
+            admission=admission, measure=self.measure, clean=self._clean, counters=self.counters, clock=clock
+        )
         self._sessions: dict[str, _Held] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._closing = asyncio.Event()
@@ -90,11 +105,8 @@ class Host:
         self._left.set()
 
     def refusal(self) -> AdmissionRefused | None:
-        """Why `open` would be refused now; None where it would not."""
-        return self._shutting_down() if self._closing.is_set() else self.admission.refusal()
-
-    def _shutting_down(self) -> AdmissionRefused:
-        return AdmissionRefused("The server is shutting down.", retry_after_s=RETRY_AFTER_S)
+        """Why `open` would be refused now; None where it would not, though one may have to wait."""
+        return self.lobby.refusal()
 
     async def run(self) -> None:
         """Own the sessions' tasks until `close`, and then until the last has ended."""
@@ -104,18 +116,22 @@ class Host:
 
     @asynccontextmanager
     async def open(self, terms: Terms = Terms()) -> AsyncIterator[LeasedPort]:
-        """Admit and run one session; see `port.SessionHost.open`. Raises StateError where `run` is not under way."""
-        if self._closing.is_set():
-            raise self._shutting_down()
-        session_id = "sess_" + secrets.token_hex(8)
-        self._admit(session_id)
-        token = secrets.token_urlsafe(24)
-        try:
-            held = self._start(session_id, terms, token)
-        except BaseException:
-            self.admission.release(session_id)
-            raise
-        async with self._attached(held, held.attachment(0, token if terms.resumable else "")) as port:
+        """Queue for a session and run it; see `port.SessionHost.open`. Raises StateError where `run` is not under way.
+
+        A failed cleaning does not hold up who leaves: the place stays taken, and it is tried again.
+        """
+        if self._tasks is None:
+            raise StateError("the host does not run yet")
+        visit = Visit(
+            session_id="sess_" + secrets.token_hex(8),
+            terms=terms,
+            token=secrets.token_urlsafe(24) if terms.resumable else "",
+            grace_s=self._grace_s if terms.resumable else 0.0,
+        )
+        over = asyncio.Event()
+        self.lobby.enter(visit)
+        self._tasks.create_task(self._live(visit, over), name=f"session {visit.session_id}")
+        async with self._attached(visit, over) as port:
             yield port
 
     @asynccontextmanager
@@ -127,48 +143,60 @@ class Host:
         following = secrets.token_urlsafe(24)
         generation, resynced = held.runner.attach(token, seen=seen, following=following)
         attachment = held.attachment(generation, following, resynced=resynced)
-        async with self._attached(held, attachment) as port:
+        async with self._attached(attachment, held.over) as port:
             yield port
 
     @asynccontextmanager
-    async def _attached(self, held: _Held, attachment: Attachment) -> AsyncIterator[LeasedPort]:
+    async def _attached(self, port: Visit | Attachment, over: asyncio.Event) -> AsyncIterator[LeasedPort]:
         self._attached_now += 1
         self._left.clear()
         try:
-            yield attachment
+            yield port
         finally:
             self._attached_now -= 1
             if not self._attached_now:
                 self._left.set()
-            attachment.detach()
-            if held.grace_s <= 0:
-                await held.over.wait()
+            if not port.detach():
+                await over.wait()
 
-    def _start(self, session_id: str, terms: Terms, token: str) -> _Held:
-        if self._tasks is None:
-            raise StateError("the host does not run yet")
-        grace_s = self._grace_s if terms.resumable else 0.0
-        runner = self._runner(session_id, terms, Lease(token=token, grace_s=grace_s))
-        held = self._sessions[session_id] = _Held(runner=runner, terms=terms, grace_s=grace_s)
-        self._tasks.create_task(self._live(session_id, held), name=f"session {session_id}")
-        return held
-
-    async def _live(self, session_id: str, held: _Held) -> None:
+    async def _live(self, visit: Visit, over: asyncio.Event) -> None:
+        """From the queue until the session is over, which may be long after its first connection has gone."""
         try:
-            await held.runner.run()
+            if await visit.admitted():
+                await self._begin(visit, over).run()
+        except Exception:  # The runner's boundary: what cannot even begin ends alone, and the server lives.
+            log.exception("session %s could not begin", visit.session_id)
+            self.counters["session_failures"] += 1
+            visit.dismiss(Closed(reason="error", message="The session failed inside the server."))
         finally:
-            del self._sessions[session_id]
-            self._on_release(session_id)
-            self.admission.release(session_id)
-            held.over.set()
+            self._sessions.pop(visit.session_id, None)
+            visit.end()
+            self.lobby.leave(visit.session_id)
+            over.set()
 
-    def _admit(self, session_id: str) -> None:
-        try:
-            self.admission.admit(session_id)
-        except AdmissionRefused:
-            self.counters["sessions_refused"] += 1
-            raise
-        self.counters["sessions_opened"] += 1
+    def _begin(self, visit: Visit, over: asyncio.Event) -> SessionRunner:
+        runner = self._runner(visit.session_id, visit.terms, Lease(token=visit.token, grace_s=visit.grace_s))
+        held = _Held(runner=runner, terms=visit.terms, grace_s=visit.grace_s, over=over)
+        self._sessions[visit.session_id] = held
+        visit.begin(held.attachment(visit.generation, visit.token))
+        if self._closing.is_set():  # between its admission and this line
+            runner.close("shutdown")
+        return runner
+
+    @property
+    def detached(self) -> frozenset[str]:
+        """Ids of the sessions that wait for a connection."""
+        return frozenset(session_id for session_id, held in self._sessions.items() if held.runner.detached)
+
+    def measure(self, session_id: str) -> Usage:
+        """What a session has used so far and holds now."""
+        session = self._sessions.get(session_id)
+        nbytes = self._connector.held(session_id) + (session.runner.nbytes if session is not None else 0)
+        return Usage(compute=self._compute(session_id), nbytes={HOST_MEMORY: nbytes})
+
+    def _clean(self, session_id: str) -> None:
+        self._connector.forget(session_id)  # Once more: what the session's own end gave back it gives back twice.
+        self._on_release(session_id)
 
     def _runner(self, session_id: str, terms: Terms, lease: Lease) -> SessionRunner:
         core = Session(
@@ -191,11 +219,12 @@ class Host:
         )
 
     async def left(self) -> None:
-        """Return when no connection holds a session: after `close`, when each client has been told."""
+        """Return when no connection holds a session or waits for one: after `close`, when each client was told."""
         await self._left.wait()
 
     def close(self) -> None:
-        """Refuse new sessions, and ask those that are open to end."""
+        """Refuse new sessions, send away who waits for one, and ask those that are open to end."""
         self._closing.set()
+        self.lobby.close()
         for held in self._sessions.values():
             held.runner.close("shutdown")

@@ -13,8 +13,19 @@ ResponseStatus = Literal["in_progress", "completed", "cancelled", "incomplete", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Queued:
+    """There is no place yet: `position` 1 is the next to get one, in about `eta_s` seconds, None where that is unknown.
+
+    Comes any number of times before `Opened`, or before the `Closed` of somebody who has waited too long.
+    """
+
+    position: int
+    eta_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """Always the first notice."""
+    """Always the first notice of a session."""
 
     session_id: str
     conversation_id: str
@@ -227,7 +238,8 @@ class Closed:
 
 
 Notice = (
-    Opened
+    Queued
+    | Opened
     | Configured
     | Refused
     | SpeechStarted

@@ -78,7 +78,7 @@ class SessionPort(Protocol):
         """Unique in this server."""
 
     async def send(self, event: ClientEvent) -> bool:
-        """Hand an event in; waits while the session's mailbox is full.
+        """Hand an event in; waits while there is no session yet, or no room in its mailbox.
 
         False where it was not taken: the session is over, or another connection holds it by now.
         """
@@ -131,13 +131,14 @@ class SessionHost(Protocol):
     """Opens sessions."""
 
     def refusal(self) -> AdmissionRefused | None:
-        """Why `open` would be refused now; None where it would not."""
+        """Why `open` would be refused now; None where it would not, though one may have to wait."""
 
     def open(self, terms: Terms = ...) -> AbstractAsyncContextManager[LeasedPort]:
-        """Admit and run one session. Leaving the context gives its place back and waits for that; or, where the
-        session is resumable, lets it wait for a connection that resumes it.
+        """Queue for a session and run it. Leaving the context leaves the queue, or ends the session and waits for that;
+        or, where the session has begun and is resumable, lets it wait for a connection that resumes it.
 
-        Entering raises `AdmissionRefused` where no place is free.
+        Entering does not wait: where no place is free, the session tells `Queued` until there is one, and then
+        `Opened`; meanwhile it takes no events. Raises `AdmissionRefused` where the queue is full too.
         """
 
     def resume(self, session_id: str, *, token: str, seen: int) -> AbstractAsyncContextManager[LeasedPort]:

@@ -18,6 +18,11 @@ class AudioRing:
         self._end = 0
 
     @property
+    def nbytes(self) -> int:
+        """Memory that it takes, full or not."""
+        return self._buffer.nbytes
+
+    @property
     def start(self) -> int:
         """Position of the oldest sample kept."""
         return max(0, self._end - len(self._buffer))

@@ -57,6 +57,15 @@ KEPT_BYTES = 1 << 20
 """Bytes of these: 20 s of audio."""
 
 
+def _ring_samples(limits: SessionLimits) -> int:
+    return round(RING_S * limits.input_hz)
+
+
+def ring_bytes(limits: SessionLimits) -> int:
+    """Memory of the input audio that each session keeps."""
+    return 2 * _ring_samples(limits)
+
+
 class SessionRunner:
     """One open session; `attachment.Attachment` is its face to one connection.
 
@@ -93,7 +102,7 @@ class SessionRunner:
         self._turns = turns
         self._counters = counters
         self._clock = clock
-        self._ring = AudioRing(capacity=round(RING_S * limits.input_hz))
+        self._ring = AudioRing(capacity=_ring_samples(limits))
         self._mailbox = Mailbox(client_events=mailbox_events, reports=REPORTS)
         kept = KEPT if lease.grace_s > 0 else 0
         self._outbox = Outbox(journal=Journal(waiting=OUTBOX, kept=kept, kept_bytes=KEPT_BYTES))
@@ -102,6 +111,16 @@ class SessionRunner:
     @property
     def session_id(self) -> str:
         return self._core.session_id
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of its audio: of what it has heard, and of what is kept to be sent again."""
+        return self._ring.nbytes + self._outbox.journal.kept_bytes
+
+    @property
+    def detached(self) -> bool:
+        """Whether it waits for a connection that resumes it."""
+        return self._lease.state is LeaseState.DETACHED
 
     # One connection's side; `attachment.Attachment` says who it is ------------------------------
 
@@ -288,7 +307,7 @@ class SessionRunner:
     def _put(self, told: Notice | Audio) -> None:
         if self._outbox.put(told) or self._core.closed:
             return
-        if self._lease.state is LeaseState.DETACHED:
+        if self.detached:
             # Nobody reads, and nobody is to blame: whoever resumes is told the whole state instead.
             self._outbox.journal.drop()
         else:

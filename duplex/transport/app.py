@@ -58,6 +58,7 @@ def build_app(*, host: SessionHost, info: ServerInfo, settings: HttpSettings, we
             Route(PATH, native.explain),
             Route("/v1/models", routes.models),
             Route("/v1/models/{model}", routes.model),
+            Route("/v1/sessions", routes.sessions),
             Route("/v1/turns/{response_id}", routes.turn),
             Route("/healthz", routes.health),
             Route("/readyz", routes.readiness),

@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from duplex.errors import ClientError
 from duplex.protocol.openai_realtime.server import ServerEvent
-from duplex.session.notices import Closed
+from duplex.session.notices import Closed, Queued
 from duplex.session.port import SessionPort
 from duplex.transport.openai_realtime import closing
 from duplex.transport.openai_realtime.closing import Farewell
@@ -54,6 +54,7 @@ class Connection:
         self._port = port
         self._dialect = dialect
         self._slow_reader_s = slow_reader_s
+        self._begun = asyncio.Event()
 
     async def run(self) -> None:
         """Carry the session until either side ends it. Raises nothing that the client can cause."""
@@ -101,6 +102,9 @@ class Connection:
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
                 return None
+            # In the queue there is no session yet that it could be for. No more than this one is read: with none at
+            # all, a client that goes away would keep its number.
+            await self._begun.wait()
             text = message.get("text")
             try:
                 events = self._dialect.decode(text if text is not None else message["bytes"])
@@ -120,6 +124,8 @@ class Connection:
     async def _write(self) -> Farewell:
         while (told := await self._port.receive()) is not None:
             await self._send(self._dialect.encode(told))
+            if not isinstance(told, Queued):
+                self._begun.set()
             if isinstance(told, Closed):
                 return closing.farewell(closing.code_of(told), told.message)
         return closing.farewell(closing.INTERNAL, "the session ended without a word")

@@ -54,6 +54,10 @@ class Routes:
             404, f"There is no model {name[:60]!r}; there are: {served}.", code="model_not_found", param="model"
         )
 
+    async def sessions(self, _request: Request) -> Response:
+        """``GET /v1/sessions``: who is here, who waits, what each takes, and what is left. For operators."""
+        return _json(self._info.census())
+
     async def turn(self, request: Request) -> Response:
         """``GET /v1/turns/{response_id}``: where the time of one answer went."""
         response_id = request.path_params["response_id"]

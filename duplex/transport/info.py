@@ -45,6 +45,9 @@ class ServerInfo(Protocol):
     def turn(self, response_id: str) -> object | None:
         """The waterfall of one turn, as anything that msgspec can write as JSON; None where there is none."""
 
+    def census(self) -> object:
+        """Every session and what it takes, and what is left, as anything that msgspec can write as JSON."""
+
     def metrics(self) -> str:
         """All metrics, in the Prometheus text format 0.0.4."""
 

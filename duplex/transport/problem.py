@@ -15,6 +15,15 @@ from duplex.errors import AdmissionRefused
 CODES = {400: "bad_request", 401: "invalid_api_key", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}
 
 
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """One of `rate_limits`, as OpenAI's `rate_limits.updated` has them; `reset_seconds`: when to try again."""
+
+    name: str
+    limit: int
+    remaining: int
+    reset_seconds: float
+
+
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """`error` of an error's body."""
 
@@ -24,12 +33,26 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     param: str | None = None
 
 
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of an error."""
+
+    error: Problem
+    rate_limits: list[RateLimit] = []
+
+
 def problem(
-    status: int, message: str, *, code: str, param: str | None = None, headers: dict[str, str] | None = None
+    status: int,
+    message: str,
+    *,
+    code: str,
+    param: str | None = None,
+    headers: dict[str, str] | None = None,
+    rate_limits: list[RateLimit] | None = None,
 ) -> Response:
     """A response that says what is wrong, in one sentence with the remedy."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
-    body = msgspec.json.encode({"error": Problem(message=message, type=kind, code=code, param=param)})
+    error = Problem(message=message, type=kind, code=code, param=param)
+    body = msgspec.json.encode(Body(error=error, rate_limits=rate_limits or []))
     return Response(body, status_code=status, media_type="application/json", headers=headers)
 
 
@@ -44,9 +67,13 @@ def unauthorised() -> Response:
 
 
 def busy(refused: AdmissionRefused) -> Response:
-    """503: no place is free."""
+    """503: no place is free, nor one in the queue."""
     seconds = max(1, math.ceil(refused.retry_after_s))
-    return problem(503, str(refused), code="server_full", headers={"Retry-After": str(seconds)})
+    limits = []
+    if refused.limit is not None:
+        limits.append(RateLimit(name="sessions", limit=refused.limit, remaining=0, reset_seconds=float(seconds)))
+    headers = {"Retry-After": str(seconds)}
+    return problem(503, str(refused), code="server_full", headers=headers, rate_limits=limits)
 
 
 def not_ready() -> Response:

@@ -19,7 +19,7 @@ class RealtimeEndpoint:
     """Answers WebSocket handshakes.
 
     Refusals come before the upgrade, as HTTP: 403 for a page of a foreign origin, 401 without the key, 400 for another
-    kind of session, 404 for an unknown model, 503 with Retry-After while starting or full.
+    kind of session, 404 for an unknown model, 503 with Retry-After while starting, or where the queue is full too.
 
     Args:
         host: opens sessions.

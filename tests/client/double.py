@@ -28,7 +28,7 @@ def tone(seconds: float, peak: int = 8000) -> np.ndarray:
 
 @dataclass
 class Script:
-    """How the double behaves."""
+    """How the double behaves; `queue`: seconds between one position in the queue and the next, before the session."""
 
     silence_s: float = 0.2
     think_s: float = 0.05
@@ -38,6 +38,7 @@ class Script:
     answers: bool = True
     refuse: tuple[int, str] | None = None
     first_error: str | None = None
+    queue: tuple[float, ...] = ()
     die_after_s: float | None = None
     api_key: str | None = None
     turns: dict[str, Any] = field(default_factory=dict)
@@ -81,6 +82,10 @@ class Double:
             await say("error", error={"type": "server_error", "message": self.script.first_error})
             await socket.close()
             return
+        for left, wait_s in enumerate(self.script.queue):
+            position = len(self.script.queue) - left
+            await say("duplex.queue.updated", position=position, eta_s=12.3 if position == 1 else None)
+            await asyncio.sleep(wait_s)
         await say("session.created", session=self._session())
         answering: asyncio.Task[None] | None = None
         speaking, quiet_s, heard_s = False, 0.0, 0.0

@@ -88,6 +88,19 @@ def test_words_and_waterfall_are_printed(recording: Callable[..., Path], capsys:
 
 
 @live
+def test_who_waits_is_told_the_number_and_is_patient_as_long_as_there_is_news(
+    recording: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _ = talk(Script(queue=(0.4, 0.4, 0.4)), str(recording(0.3)), "--timeout", "1.0")
+    printed = capsys.readouterr().out
+    assert code == 0
+    assert "(number 3 in the queue)" in printed
+    assert "(number 1 in the queue, about 12 s to go)" in printed
+    with pytest.raises(TalkError, match=r"opened no session within 0\.3 s"):
+        talk(Script(queue=(0.8,)), str(recording(0.3)), "--timeout", "0.3")
+
+
+@live
 @pytest.mark.parametrize("stale_packets", [0, 2])
 def test_speech_over_an_answer_cuts_it_off(
     recording: Callable[..., Path], capsys: pytest.CaptureFixture[str], stale_packets: int

@@ -89,8 +89,10 @@ class ConnectorMachine(RuleBasedStateMachine):
 
     @rule(session_id=st.sampled_from(["s", "t"]))
     def forget(self, session_id: str) -> None:
+        held = self.connector.held(session_id)
         dropped = self.drop([one for one in self.held if one.fence.session_id == session_id])
-        assert self.connector.forget(session_id) == dropped
+        assert self.connector.forget(session_id) == dropped == held
+        assert self.connector.held(session_id) == 0
         self.retired = [fence for fence in self.retired if fence.session_id != session_id]
 
     @invariant()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -198,6 +199,18 @@ class TestServer:
         done = run.done()
         assert "Paris" in "".join(run.pieces)
         assert (done.reason, done.output_tokens, done.input_tokens) == ("length", 16, 5)
+
+    def test_each_conversation_is_charged_its_part(self, server: LlamaServer) -> None:
+        began = time.monotonic()
+        for run in [Run(server, "Once upon a time", key=key, max_tokens=40) for key in ("x", "y")]:
+            run.done()
+        took = time.monotonic() - began
+        spent = [server.spent(key) for key in ("x", "y")]
+        assert min(spent) > 0.2 * took
+        assert sum(spent) <= took
+        server.release("x")
+        server.release("y")
+        assert server.spent("x") == 0
 
     def test_the_prefix_is_cached_per_key(self, server: LlamaServer) -> None:
         story = "Once upon a time there was a very small robot who lived near a lighthouse and liked to read books."

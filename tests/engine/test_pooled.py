@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -164,6 +165,42 @@ def test_runs_a_request_from_submit_to_finish_under_its_own_fence() -> None:
     assert [worker.closed for worker in bench.workers] == [1]
     assert bench.engine.active == 0
     assert len(bench.connector) == 0
+
+
+def test_each_session_is_charged_the_time_of_its_own_thread_only() -> None:
+    bench = Bench()
+
+    def work() -> None:
+        began = time.thread_time()
+        while time.thread_time() - began < 0.02:
+            pass
+
+    bench.hook = work
+    bench.submit(fence(1, "busy"))
+    bench.submit(fence(1, "idle"))
+    for epoch in (1, 1, 2):
+        if epoch == 2:
+            bench.submit(fence(2, "busy"))
+        bench.update(fence(epoch, "busy"), "during", final=epoch == 2)
+    bench.pool.run_all()
+    assert 0.06 <= bench.engine.spent("busy") < 0.2
+    assert 0.0 < bench.engine.spent("idle") < 0.02
+    bench.hook = lambda: time.sleep(0.05)
+    before = bench.engine.spent("idle")
+    bench.update(fence(1, "idle"), "during")
+    bench.pool.run_all()
+    assert bench.engine.spent("idle") - before < 0.02, "sleeping is no work"
+
+
+def test_a_session_that_is_forgotten_leaves_nothing_even_if_it_still_runs() -> None:
+    bench = Bench()
+    bench.hook = lambda: bench.engine.forget("s")
+    bench.submit(fence(1))
+    bench.update(fence(1), "during")
+    bench.pool.run_all()
+    assert bench.engine.spent("s") == 0
+    assert bench.engine._spent == {}
+    bench.engine.forget("s")
 
 
 def test_requests_take_turns_chunk_by_chunk() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -12,9 +13,12 @@ from duplex.connector.payload import Payload
 from duplex.errors import AdmissionRefused, ClientError, StageError
 from duplex.session import runner
 from duplex.session.events import AppendAudio, ClearAudio, Close, CreateItem, CreateResponse
+from duplex.session.host import HOST_MEMORY
 from duplex.session.item import Item, Part
-from duplex.session.notices import Closed, ItemDone, Notice, Opened, ResponseDone, Snapshot, SpeechStarted
+from duplex.session.notices import Closed, ItemDone, Notice, Opened, Queued, ResponseDone, Snapshot, SpeechStarted
 from duplex.session.port import Audio, Entry, LeasedPort, SessionPort, Terms
+from duplex.session.runner import ring_bytes
+from duplex.session.settings import SessionLimits
 from tests.session.engines import (
     Say,
     thinks,
@@ -102,6 +106,85 @@ async def test_the_place_comes_back_whatever_happened() -> None:
             await port.send(ClearAudio())
 
 
+async def test_who_waits_hears_the_position_and_who_comes_later_is_refused() -> None:
+    async with world(capacity=1, queue_length=2, code2wav=voices(1, 240)) as here:
+        async with here.host.open() as first, here.host.open() as second, here.host.open() as third:
+            await until(first, Opened)
+            assert await second.receive() == Queued(position=1, eta_s=None)
+            assert await third.receive() == Queued(position=2, eta_s=None)
+            with pytest.raises(AdmissionRefused, match="and 2 wait for one already"):
+                await here.host.open().__aenter__()
+            assert here.host.counters["sessions_queued"] == 2
+        assert len(here.host.admission) == 0
+
+
+async def test_the_next_one_begins_when_the_place_is_free() -> None:
+    async with world(capacity=1, queue_length=2, code2wav=voices(1, 240)) as here, contextlib.AsyncExitStack() as stack:
+        first = contextlib.AsyncExitStack()
+        await first.enter_async_context(here.host.open())
+        second = await stack.enter_async_context(here.host.open())
+        assert isinstance(await second.receive(), Queued)
+        async with asyncio.TaskGroup() as tasks:
+            sending = tasks.create_task(second.send(typed("Well?")))
+            await asyncio.sleep(0)
+            assert not sending.done(), "there is no session yet that could take it"
+            await first.aclose()
+        assert isinstance(await second.receive(), Opened)
+        await second.send(CreateResponse())
+        await until(second, ResponseDone)
+
+
+async def test_a_place_is_free_only_when_the_engines_have_let_go() -> None:
+    refusals = 2
+    asked: list[str] = []
+
+    def release(session_id: str) -> None:
+        asked.append(session_id)
+        if len(asked) <= refusals:
+            raise OSError("not now")
+
+    async with world(capacity=1, queue_length=1, on_release=release) as here:
+        async with here.host.open() as port:
+            session_id = port.session_id
+        (place,) = here.host.admission.places.values()
+        assert (place.session_id, place.state, place.attempts) == (session_id, "stuck", 1)
+        async with here.host.open() as port:
+            assert isinstance(await port.receive(), Queued)
+            assert isinstance(await port.receive(), Opened)
+        assert asked[:3] == [session_id] * 3
+        assert here.host.counters["release_failures"] == refusals
+
+
+async def test_who_waits_too_long_is_told_and_gone() -> None:
+    async with world(capacity=1, queue_length=1, queue_wait_s=0.02) as here, here.host.open():
+        async with here.host.open() as port:
+            await until(port, Closed)
+            assert await port.receive() is None
+            await port.send(ClearAudio())
+        assert here.host.counters["sessions_dismissed_queue_timeout"] == 1
+        assert here.host.admission.waiting == 0
+
+
+async def test_closing_the_host_sends_away_who_waits() -> None:
+    async with world(capacity=1, queue_length=1) as here, here.host.open(), here.host.open() as port:
+        here.host.close()
+        closed = (await until(port, Closed))[-1]
+        assert isinstance(closed, Closed)
+        assert closed.reason == "shutdown"
+
+
+async def test_what_a_session_holds_is_measured() -> None:
+    async with world(code2wav=voices(40, 2400)) as here, here.host.open() as port:
+        await until(port, Opened)
+        ring = here.host.measure(port.session_id).nbytes[HOST_MEMORY]
+        assert ring == ring_bytes(SessionLimits())
+        await port.send(typed("Go on."))
+        await port.send(CreateResponse())
+        while not isinstance(await port.receive(), Audio):
+            pass
+        assert here.host.measure(port.session_id).nbytes[HOST_MEMORY] > ring + 30 * 4800
+
+
 async def test_a_cancelled_transport_gives_everything_back() -> None:
     async with world(code2wav=voices(40, 2400)) as here:
         inside = asyncio.Event()
@@ -146,7 +229,8 @@ async def test_a_failing_stage_fails_its_answer_alone() -> None:
 async def test_a_bug_in_a_session_ends_that_session_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     async with world() as here, here.host.open() as other:
         async with here.host.open() as port:
-            core = port._runner._core  # type: ignore[attr-defined]
+            await until(port, Opened)
+            core = port._attachment._runner._core  # type: ignore[attr-defined]
             monkeypatch.setattr(core, "receive", lambda event, now: 1 / 0)
             await port.send(ClearAudio())
             closed = (await until(port, Closed))[-1]

@@ -13,6 +13,8 @@ from duplex.orchestrator.core import Orchestrator
 from duplex.orchestrator.graph import Edge, StageGraph, StageSpec
 from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.orchestrator.trace import TraceLog
+from duplex.session.admission import Admission
+from duplex.session.budget import Budget
 from duplex.session.host import Host
 from duplex.session.settings import ServerVad, SessionLimits, SessionSettings
 from tests.session.engines import (
@@ -60,7 +62,14 @@ class World:
 
 @asynccontextmanager
 async def world(
-    *, capacity: int = 2, mailbox_events: int = 64, grace_s: float = 30.0, **reactions: Callable[[Payload, Say], None]
+    *,
+    capacity: int = 2,
+    queue_length: int = 0,
+    queue_wait_s: float = 60.0,
+    on_release: Callable[[str], None] = lambda session_id: None,
+    mailbox_events: int = 64,
+    grace_s: float = 30.0,
+    **reactions: Callable[[Payload, Say], None],
 ) -> AsyncIterator[World]:
     before = asyncio.all_tasks()
     connector = MemoryConnector(budget_bytes=1 << 22)
@@ -104,12 +113,13 @@ async def world(
         connector=connector,
         settings=SessionSettings(turn_detection=ServerVad(silence_ms=96)),
         limits=SessionLimits(audio_ahead_s=0.5),
-        capacity=capacity,
+        admission=Admission(budget=Budget(sessions=capacity), queue_length=queue_length, queue_wait_s=queue_wait_s),
         turns=32,
         mailbox_events=mailbox_events,
         grace_s=grace_s,
         clock=loop.time,
-        on_release=lambda session_id: None,
+        compute=lambda session_id: {},
+        on_release=on_release,
     )
     await orchestrator.start()
     made = World(host, orchestrator, connector, engines)

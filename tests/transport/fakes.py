@@ -46,6 +46,9 @@ class Info:
     def turn(self, response_id: str) -> object | None:
         return self.turns.get(response_id)
 
+    def census(self) -> object:
+        return {"object": "list", "data": []}
+
     def metrics(self) -> str:
         return "# TYPE duplex_sessions gauge\nduplex_sessions 0\n"
 
@@ -57,11 +60,13 @@ class Port:
         self.session_id = "sess_1"
         self.events: list[ClientEvent] = []
         self.waiting = 0
+        self.begun = asyncio.Event()
         self._answer = answer
         self._told: asyncio.Queue[Notice | Audio | None] = asyncio.Queue()
         self._room = asyncio.Semaphore(mailbox)
 
     async def send(self, event: ClientEvent) -> bool:
+        await self.begun.wait()
         self.waiting += 1
         await self._room.acquire()
         self.waiting -= 1
@@ -71,6 +76,12 @@ class Port:
 
     async def receive(self) -> Notice | Audio | None:
         return await self._told.get()
+
+    def begin(self) -> None:
+        """It has a place now."""
+        settings = SessionSettings(instructions="Be brief.")
+        self.tell(Opened(session_id=self.session_id, conversation_id="conv_1", settings=settings))
+        self.begun.set()
 
     def tell(self, *told: Notice | Audio | None) -> None:
         for one in told:
@@ -96,6 +107,7 @@ class Host:
         answer: what each session does about an event.
         places: sessions at one time.
         mailbox: events that a session takes before its sender has to wait.
+        queues: sessions begin when the test says so, by `Port.begin`.
     """
 
     def __init__(
@@ -104,7 +116,9 @@ class Host:
         *,
         places: int = 4,
         mailbox: int = 1_000_000,
+        queues: bool = False,
     ) -> None:
+        self.queues = queues
         self._answer = answer
         self._places = places
         self._mailbox = mailbox
@@ -114,7 +128,7 @@ class Host:
     def refusal(self) -> AdmissionRefused | None:
         if self.open_sessions < self._places:
             return None
-        return AdmissionRefused("Every place is taken; try again in 7 seconds.", retry_after_s=6.2)
+        return AdmissionRefused("Every place is taken; try again in 7 seconds.", retry_after_s=6.2, limit=self._places)
 
     def resume(self, session_id: str, *, token: str, seen: int) -> AbstractAsyncContextManager[LeasedPort]:
         raise ClientError("There is no such session.", code="session_closed")
@@ -126,8 +140,8 @@ class Host:
         self.open_sessions += 1
         port = Port(self._answer, mailbox=self._mailbox)
         self.ports.append(port)
-        settings = SessionSettings(instructions="Be brief.")
-        port.tell(Opened(session_id=port.session_id, conversation_id="conv_1", settings=settings))
+        if not self.queues:
+            port.begin()
         try:
             yield port
         finally:

@@ -109,7 +109,11 @@ async def test_turns(web: Path) -> None:
     assert "resp_2" in refusal(missing)["message"]
 
 
-@pytest.mark.parametrize("path", ["/v1/models", "/v1/turns/resp_1", "/v1/realtime", "/v1/nothing"])
+async def test_sessions(web: Path) -> None:
+    assert (await get("/v1/sessions", web)).json() == {"object": "list", "data": []}
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/sessions", "/v1/turns/resp_1", "/v1/realtime", "/v1/nothing"])
 async def test_the_key_is_asked_for_below_v1(path: str, web: Path) -> None:
     bare = await get(path, web, guarded="yes")
     wrong = await get(path, web, guarded="yes", authorization="Bearer sesam")

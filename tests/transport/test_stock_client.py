@@ -101,3 +101,51 @@ async def test_it_talks(base: str) -> None:
     assert seen[:3] == ["session.created", "conversation.created", "session.updated"]
     assert "error" not in seen
     assert any(isinstance(event, events.AppendAudio) for event in host.ports[0].events)
+
+
+async def test_it_waits_in_the_queue() -> None:
+    """It knows nothing of our event, passes it on under its own name, and goes on."""
+    host = Host(echo, queues=True)
+    async with (
+        running(app(host)) as at,
+        asyncio.timeout(10),
+        AsyncOpenAI(api_key="none", base_url=f"http://{at}/v1") as client,
+        client.realtime.connect(model="duplex") as connection,
+    ):
+        await host.until(lambda: bool(host.ports))
+        port = host.ports[0]
+        port.tell(notices.Queued(position=2, eta_s=None), notices.Queued(position=1, eta_s=4.5))
+        await connection.response.create()
+        queued = [await connection.recv() for _ in range(2)]
+        assert [event.type for event in queued] == ["duplex.queue.updated"] * 2
+        assert [(event.position, event.eta_s) for event in queued] == [(2, None), (1, 4.5)]  # type: ignore[union-attr]
+        port.begin()
+        seen = []
+        async for event in connection:
+            seen.append(event.type)
+            if event.type == "response.done":
+                break
+    assert seen[:2] == ["session.created", "conversation.created"]
+    assert "error" not in seen
+
+
+async def test_its_handlers_hear_of_the_queue_by_name() -> None:
+    host = Host(queues=True)
+    positions: list[int] = []
+    async with (
+        running(app(host)) as at,
+        asyncio.timeout(10),
+        AsyncOpenAI(api_key="none", base_url=f"http://{at}/v1") as client,
+        client.realtime.connect(model="duplex") as connection,
+    ):
+
+        @connection.on("duplex.queue.updated")
+        def told(event: object) -> None:
+            positions.append(event.position)  # type: ignore[attr-defined]
+
+        await host.until(lambda: bool(host.ports))
+        host.ports[0].tell(notices.Queued(position=3, eta_s=None))
+        host.ports[0].begin()
+        host.ports[0].close("client", "Over.")
+        await connection.dispatch_events()
+    assert positions == [3]

@@ -136,7 +136,9 @@ async def test_a_full_server_says_when_to_come_back_and_a_place_comes_free() -> 
                 await connect(url(at))
             assert caught.value.response.status_code == 503
             assert caught.value.response.headers["Retry-After"] == "7"
-            assert json.loads(caught.value.response.body)["error"]["code"] == "server_full"
+            body = json.loads(caught.value.response.body)
+            assert body["error"]["code"] == "server_full"
+            assert body["rate_limits"] == [{"name": "sessions", "limit": 1, "remaining": 0, "reset_seconds": 7.0}]
         await host.until(lambda: host.open_sessions == 0)
         async with connect(url(at)) as second:
             await greeted(second)
@@ -186,6 +188,124 @@ async def test_uvicorn_itself_still_logs_refusals_as_faults(caplog: pytest.LogCa
             with pytest.raises(websockets.InvalidStatus):
                 await connect(url(at))
     assert "without completing handshake" in caplog.text
+
+
+# The queue ------------------------------------------------------------------------------------
+
+
+async def position(client: ClientConnection) -> tuple[int, float | None]:
+    async with asyncio.timeout(5):
+        event = json.loads(await client.recv())
+    assert set(event) == {"type", "event_id", "position", "eta_s"}
+    assert event["type"] == "duplex.queue.updated"
+    return event["position"], event["eta_s"]
+
+
+async def test_who_waits_is_let_in_told_the_position_and_loses_nothing() -> None:
+    host = Host(queues=True)
+    async with running(app(host)) as at, connect(url(at)) as client:
+        await host.until(lambda: bool(host.ports))
+        port = host.ports[0]
+        port.tell(notices.Queued(position=2, eta_s=None))
+        assert await position(client) == (2, None)
+        for _ in range(50):
+            await client.send(append(SECOND[:4800]))
+        await client.send('{"type":"input_audio_buffer.commit"}')
+        await client.send('{"type":"session.update","session":{"type":"realtime","instructions":"Be kind."}}')
+        port.tell(notices.Queued(position=1, eta_s=3.5))
+        assert await position(client) == (1, 3.5)
+        assert port.events == []
+        assert port.waiting == 0
+        port.begin()
+        await greeted(client)
+        await host.until(lambda: any(isinstance(event, events.Configure) for event in port.events))
+        assert port.heard == 50 * 3200
+        configured = port.events[-1]
+        assert isinstance(configured, events.Configure)
+        assert configured.settings.instructions == "Be kind."
+
+
+async def test_a_client_in_the_queue_is_not_read() -> None:
+    host = Host(queues=True)
+    async with running(app(host)) as at, connect(url(at)) as client:
+        await host.until(lambda: bool(host.ports))
+        flood = append(np.zeros(400_000, np.int16))
+
+        async def send_all() -> None:
+            for _ in range(40):
+                await client.send(flood)
+
+        async with asyncio.TaskGroup() as tasks:
+            sending = tasks.create_task(send_all())
+            await asyncio.sleep(0.5)
+            assert not sending.done(), "40 MB have gone somewhere"
+            host.ports[0].begin()
+        async with asyncio.timeout(30):
+            await host.until(lambda: host.ports[0].heard > 39 * 250_000)
+
+
+@pytest.mark.parametrize("how", ["close", "abort"])
+@pytest.mark.parametrize("said", [0, 1, 20])
+async def test_a_client_that_gives_up_waiting_leaves_the_queue(how: str, said: int) -> None:
+    host = Host(queues=True)
+    async with running(app(host)) as at:
+        client = await connect(url(at), close_timeout=0.2)
+        await host.until(lambda: bool(host.ports))
+        for _ in range(said):
+            await client.send(append(SECOND))
+        if how == "close":
+            await client.close()
+        else:
+            client.transport.abort()
+
+        def over() -> bool:
+            # What is unread hides that the client is gone; the next thing that it is told shows it.
+            host.ports[0].tell(notices.Queued(position=1, eta_s=None))
+            return host.open_sessions == 0
+
+        await host.until(over)
+
+
+async def test_who_has_waited_too_long_is_sent_away_with_1013() -> None:
+    host = Host(queues=True)
+    async with running(app(host)) as at, connect(url(at)) as client:
+        await host.until(lambda: bool(host.ports))
+        host.ports[0].tell(notices.Queued(position=1, eta_s=None))
+        host.ports[0].close("queue_timeout", "No place became free in time.")
+        await position(client)
+        error = (await received(client))["error"]
+        assert (error["code"], error["type"]) == ("session_queue_timeout", "server_error")
+        assert await closed(client) == (1013, "No place became free in time.")
+        await host.until(lambda: host.open_sessions == 0)
+
+
+@pytest.mark.parametrize("patched", [True, False], ids=["here", "uvicorn itself"])
+async def test_a_client_that_is_not_read_is_not_cut_off_for_pongs_that_wait(
+    patched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the second fails, uvicorn has been mended, and `SessionWebSocket.keepalive_timeout` can be simpler."""
+
+    def impatient(**how: Any) -> uvicorn.Config:
+        config = uvicorn_config(**how)
+        config.ws_ping_interval = config.ws_ping_timeout = 0.1
+        return config
+
+    monkeypatch.setattr(fakes, "uvicorn_config", impatient)
+    if not patched:
+        monkeypatch.setattr(SessionWebSocket, "keepalive_timeout", WebSocketsSansIOProtocol.keepalive_timeout)
+    host = Host(queues=True)
+    async with running(app(host)) as at, connect(url(at), ping_interval=None) as client:
+        await host.until(lambda: bool(host.ports))
+        for _ in range(3):
+            await client.send(append(SECOND[:2400]))
+        await client.send('{"type":"input_audio_buffer.commit"}')
+        await asyncio.sleep(0.5)
+        host.ports[0].begin()
+        if patched:
+            await greeted(client)
+            await host.until(lambda: host.ports[0].heard == 3 * 1600)
+        else:
+            assert (await closed(client))[0] == 1011
 
 
 # Mistakes -------------------------------------------------------------------------------------

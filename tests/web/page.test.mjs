@@ -241,6 +241,31 @@ test("a full server: its own words, and another try", async (t) => {
   await inPhase(page, "listening");
 });
 
+test("the queue: the number, then a conversation; or the server's own words", async (t) => {
+  await stub("mode", { meet: "wait" });
+  const page = await fresh(t, browser);
+  await page.click("#orb");
+  await inPhase(page, "starting");
+  await stub("emit", [{ type: "duplex.queue.updated", event_id: "event_1", position: 2, eta_s: null }]);
+  await inPhase(page, "queued");
+  assert.equal(await page.textContent("#hint"), "You are number 2 in the queue.");
+  assert.equal(await page.textContent("#orb-words"), "Stop talking");
+  await shot(page, "queued");
+  await stub("emit", [{ type: "duplex.queue.updated", event_id: "event_2", position: 1, eta_s: 12 }]);
+  await until(async () => (await page.textContent("#hint")) === "You are next in the queue. It may take 15 seconds.");
+  await stub("emit", [{ type: "session.created", event_id: "event_3", session: {} }]);
+  await inPhase(page, "listening");
+  await page.reload();
+  await page.click("#orb");
+  await inPhase(page, "starting");
+  await stub("emit", [
+    { type: "duplex.queue.updated", event_id: "event_1", position: 1, eta_s: null },
+    { type: "error", event_id: "event_2", error: { code: "session_queue_timeout", message: "No place became free." } },
+  ]);
+  await inPhase(page, "full");
+  assert.equal(await page.textContent("#hint"), "No place became free.");
+});
+
 test("a handshake refused without a word is found out over HTTP", async (t) => {
   await stub("mode", { meet: "reject" });
   const page = await fresh(t, browser, { allowed: [/40[13]|426|503/] });

@@ -104,6 +104,10 @@ class SmolLM2:
             self._counted[key] = tokens
         return tokens
 
+    def spent(self, cache_key: str) -> float:
+        """Seconds of the engine's work for a conversation; see `LlamaServer.spent`."""
+        return self._server.spent(cache_key)
+
     def release(self, cache_key: str) -> None:
         """The conversation is over: another may have its cache."""
         self._server.release(cache_key)

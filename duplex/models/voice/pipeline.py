@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from duplex.connector.base import Connector
-from duplex.engine.base import Engine
+from duplex.engine.base import Engine, Lane
 from duplex.engine.pool import WorkerPool
 from duplex.engine.pooled import PooledEngine
 from duplex.engine.worker import WorkerFactory
@@ -57,6 +57,8 @@ class VoicePipeline:
     ) -> None:
         self._connector = connector
         self._sessions = sessions
+        self._workers = workers
+        self._width = (llama_threads + llama_batch_threads) / 2
         self._model: SmolLM2 | None = None
         gguf = path("smollm2/q4_1.gguf")
 
@@ -122,8 +124,30 @@ class VoicePipeline:
         """Requests alive, by stage."""
         return {stage: engine.active for stage, engine in self._pooled.items()}
 
+    def lanes(self) -> dict[str, Lane]:
+        """What the stages share the time of, the machine's cores aside: the pool's threads, and the language model's
+        loop, which works for all conversations in turns."""
+        pooled = dict.fromkeys(self._pooled.keys() - {"think"}, 1.0)
+        return {
+            "workers": Lane(most=self._workers, weights=pooled),
+            "think": Lane(most=1.0, weights={"think": 1.0}),
+        }
+
+    def widths(self) -> dict[str, float]:
+        """Cores that each stage keeps busy while it works; the language model reads for half of its time or less."""
+        return dict.fromkeys(self._pooled, 1.0) | {"think": self._width}
+
+    def spent(self, session_id: str) -> dict[str, float]:
+        """Seconds that each stage has worked for a session."""
+        spent = {stage: engine.spent(session_id) for stage, engine in self._pooled.items()}
+        if self._model is not None:
+            spent["think"] = self._model.spent(session_id)  # its thread is asleep meanwhile
+        return spent
+
     def release(self, session_id: str) -> None:
-        """A conversation is over: its prefix cache may serve another."""
+        """A conversation is over: its prefix cache may serve another. Calling it twice is fine."""
+        for engine in self._pooled.values():
+            engine.forget(session_id)
         if self._model is not None:
             self._model.release(session_id)
 

@@ -43,6 +43,18 @@ class Terms(Struct, frozen=True, kw_only=True):
     heartbeat_s: float
 
 
+class Queued(Struct, frozen=True, kw_only=True, tag_field="type", tag="queued"):
+    """There is no place yet. Comes again and again, and then `opened`, or `closed` with the reason ``queue_timeout``.
+
+    Attributes:
+        position: 1 for the next to be let in.
+        eta_s: when that may be expected, in seconds from now; null where nothing is known.
+    """
+
+    position: int
+    eta_s: float | None
+
+
 class Opened(ServerMessage, frozen=True, kw_only=True, tag="opened"):
     """The session has begun.
 
@@ -209,7 +221,10 @@ class Ending(ServerMessage, frozen=True, kw_only=True, tag="ending"):
 
 
 class Closed(ServerMessage, frozen=True, kw_only=True, tag="closed"):
-    """The last message; with the reason ``replaced`` the session goes on elsewhere, and `sequence` is 0."""
+    """The last message; with the reason ``replaced`` the session goes on elsewhere.
+
+    `sequence` is 0 then, and where the session has not begun.
+    """
 
     reason: str
     message: str
@@ -223,7 +238,8 @@ class Heartbeat(Struct, frozen=True, kw_only=True, tag_field="type", tag="heartb
 
 
 AnyServerMessage = (
-    Opened
+    Queued
+    | Opened
     | Resumed
     | Snapshot
     | Updated

@@ -29,6 +29,18 @@ class ErrorEvent(ServerEvent, frozen=True, kw_only=True, tag="error"):
     error: ErrorDetails
 
 
+class QueueUpdated(ServerEvent, frozen=True, kw_only=True, tag="duplex.queue.updated"):
+    """No place is free yet. An event of our own, and the only one that comes before `session.created`.
+
+    OpenAI has none for it: its `rate_limits.updated` is about requests and tokens that are left, and clients that read
+    it would take a number of people for one of those. A client that does not know a type passes it over, as the stock
+    one does. `position` 1 is the next; `eta_s` is null where nothing is known.
+    """
+
+    position: int
+    eta_s: float | None
+
+
 class SessionCreated(ServerEvent, frozen=True, kw_only=True, tag="session.created"):
     session: Session
 

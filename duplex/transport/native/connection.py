@@ -22,13 +22,18 @@ from duplex.transport.info import Served
 from duplex.transport.native import refusal
 from duplex.transport.native.outgoing import Outgoing, refused, text
 from duplex.transport.native.wire import Wire
-from duplex.transport.openai_realtime.closing import INTERNAL, POLICY, Farewell, code_of, farewell
-from duplex.transport.serve import ABORT
+from duplex.transport.openai_realtime.closing import (
+    INTERNAL,
+    NORMAL,
+    POLICY,
+    TRY_AGAIN_LATER,
+    Farewell,
+    code_of,
+    farewell,
+)
+from duplex.transport.serve import ABORT, GONE
 
 log = logging.getLogger(__name__)
-
-TRY_AGAIN_LATER = 1013
-"""Close code of the WebSocket registry."""
 
 FIRST_S = 10.0
 """A connection that does not say in this time what it wants is closed."""
@@ -38,6 +43,10 @@ SILENT_BEATS = 3
 
 MAX_REFUSED = 100
 """Messages refused one after another, after which the client is taken to be broken or hostile."""
+
+
+class _Left(Exception):
+    """The client has waited long enough: there is no session that could tell it so."""
 
 
 class _Stalled(Exception):
@@ -145,58 +154,76 @@ class NativeConnection:
         outgoing = Outgoing(
             port=port, wire=wire, max_message_bytes=self._max_message_bytes, heartbeat_s=self._heartbeat_s
         )
-        match first:
-            case client.Resume():
-                await self._send(outgoing.resumed())
-            case client.Open():
-                await self._greet(port, wire, outgoing)
+        begun = asyncio.Event()
+        if isinstance(first, client.Resume):
+            await self._send(outgoing.resumed())
+            begun.set()
+        reading = self._unless_gone(self._read(port, wire, begun))
+        writing = self._unless_gone(self._write(port, wire, outgoing, begun))
         async with asyncio.TaskGroup() as tasks:
-            reader = tasks.create_task(self._unless_gone(self._read(port, wire)), name=f"reader {port.session_id}")
-            writer = tasks.create_task(self._unless_gone(self._write(port, outgoing)), name=f"writer {port.session_id}")
-            await asyncio.wait((reader, writer), return_when=asyncio.FIRST_COMPLETED)
-            over, other = (writer, reader) if writer.done() else (reader, writer)
-            other.cancel()
+            reader = tasks.create_task(reading, name=f"reader {port.session_id}")
+            writer = tasks.create_task(writing, name=f"writer {port.session_id}")
+            gone = tasks.create_task(self._gone(begun), name=f"end of {port.session_id}")
+            await asyncio.wait((writer, reader, gone), return_when=asyncio.FIRST_COMPLETED)
+            over = next(task for task in (writer, reader, gone) if task.done())
+            for task in (reader, writer, gone):
+                task.cancel()
         return over.result()
 
-    async def _greet(self, port: LeasedPort, wire: Wire, outgoing: Outgoing) -> None:
-        entry = await port.next()
-        if entry is None:
-            return
-        if isinstance(entry.told, Opened):
-            wire.settings = entry.told.settings
-        await self._send(outgoing.encode(entry))
-        if (patch := wire.opening.settings) is None:
-            return
-        try:
-            wire.configure(patch, wire.opening.id)
-        except ClientError as error:
-            error.event_id = wire.opening.id
-            await self._send(text(refused(error)))
+    async def _gone(self, begun: asyncio.Event) -> Farewell | None:
+        """Wait until the client has gone from the queue: what it had sent is nobody's any more.
+
+        Later the reader comes to it, and before it to all that the client had sent.
+        """
+        extension = self._socket.scope.get("extensions", {}).get(GONE)
+        await (extension["event"] if extension is not None else asyncio.Event()).wait()
+        if begun.is_set():
+            await _for_ever()
+        return None
+
+    async def _begin(self, opened: Opened, port: LeasedPort, wire: Wire) -> None:
+        """The session has begun; what the client wanted of it when it asked comes before all else."""
+        wire.settings = opened.settings
+        if (patch := wire.opening.settings) is not None:
+            try:
+                wire.configure(patch, wire.opening.id)
+            except ClientError as error:
+                error.event_id = wire.opening.id
+                await self._send(text(refused(error)))
+        await self._deliver(port, wire)
+
+    async def _deliver(self, port: LeasedPort, wire: Wire) -> None:
+        """Hand the session what it has not taken yet."""
+        while wire.unsent:
+            if not await port.send(wire.unsent[0]):
+                await _for_ever()  # It is over here, and the writer knows why.
+            wire.unsent.popleft()
 
     # The client's side ----------------------------------------------------------------------
 
-    async def _read(self, port: LeasedPort, wire: Wire) -> Farewell | None:
+    async def _read(self, port: LeasedPort, wire: Wire, begun: asyncio.Event) -> Farewell | None:
         strikes = 0
         while True:
-            while wire.unsent:
-                if not await port.send(wire.unsent[0]):
-                    # It is over here, and the writer knows why.
-                    await asyncio.get_running_loop().create_future()
-                wire.unsent.popleft()
-            received = await self._heard()
+            if begun.is_set():
+                await self._deliver(port, wire)
+            received = await self._heard(begun)
             if received is None:
                 return None
             try:
-                await self._take(received, port, wire)
+                await self._take(received, port, wire, begun)
                 strikes = 0
+            except _Left:
+                return farewell(NORMAL, "The client has left the queue.")
             except ClientError as error:
                 strikes += 1
                 await self._send(text(refused(error)))
                 if strikes == MAX_REFUSED:
                     return farewell(POLICY, f"{strikes} messages in a row could not be taken")
 
-    async def _take(self, received: str | bytes, port: LeasedPort, wire: Wire) -> None:
+    async def _take(self, received: str | bytes, port: LeasedPort, wire: Wire, begun: asyncio.Event) -> None:
+        """One message. What is for the session waits for it, and no more is read then."""
         if isinstance(received, bytes):
+            await begun.wait()
             wire.take_frame(received)
             return
         match message := refusal.decode(received):
@@ -210,15 +237,21 @@ class NativeConnection:
                     code="already_open",
                     event_id=message.id,
                 )
+            case client.Close() if not begun.is_set():
+                raise _Left
             case _:
+                await begun.wait()
                 wire.take(message)
 
-    async def _heard(self) -> str | bytes | None:
-        try:
-            async with asyncio.timeout(SILENT_BEATS * self._heartbeat_s):
-                return await self._receive()
-        except TimeoutError:
-            raise _Silent from None
+    async def _heard(self, begun: asyncio.Event) -> str | bytes | None:
+        while True:
+            queued = not begun.is_set()  # and does not know yet how often it has to say something
+            try:
+                async with asyncio.timeout(SILENT_BEATS * self._heartbeat_s):
+                    return await self._receive()
+            except TimeoutError:
+                if not queued:
+                    raise _Silent from None
 
     async def _receive(self) -> str | bytes | None:
         """The next message; None where the client has closed the connection."""
@@ -230,9 +263,12 @@ class NativeConnection:
 
     # The session's side ---------------------------------------------------------------------
 
-    async def _write(self, port: LeasedPort, outgoing: Outgoing) -> Farewell | None:
+    async def _write(self, port: LeasedPort, wire: Wire, outgoing: Outgoing, begun: asyncio.Event) -> Farewell | None:
         while (entry := await port.next()) is not None:
             await self._send(outgoing.encode(entry))
+            if isinstance(entry.told, Opened) and not begun.is_set():
+                await self._begin(entry.told, port, wire)
+                begun.set()
             if isinstance(entry.told, Closed):
                 code = POLICY if entry.told.reason == "replaced" else code_of(entry.told)
                 return farewell(code, entry.told.message)
@@ -259,3 +295,7 @@ class NativeConnection:
         extension = self._socket.scope.get("extensions", {}).get(ABORT)
         if extension is not None:
             extension["abort"]()
+
+
+async def _for_ever() -> None:
+    await asyncio.get_running_loop().create_future()

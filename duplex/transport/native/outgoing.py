@@ -64,6 +64,8 @@ class Outgoing:
 
     def _message(self, told: Notice, sequence: int) -> server.AnyServerMessage:
         match told:
+            case notices.Queued(position=position, eta_s=eta_s):
+                return server.Queued(position=position, eta_s=eta_s)
             case (
                 notices.Opened()
                 | notices.Snapshot()

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from duplex.protocol.openai_realtime.server import ErrorDetails
 from duplex.session.notices import Closed
 
-NORMAL, GOING_AWAY, POLICY, INTERNAL = 1000, 1001, 1008, 1011
-"""Close codes, RFC 6455, section 7.4.1."""
+NORMAL, GOING_AWAY, POLICY, INTERNAL, TRY_AGAIN_LATER = 1000, 1001, 1008, 1011, 1013
+"""Close codes, RFC 6455, section 7.4.1; 1013 from the IANA registry that it founded."""
 
 MAX_REASON_BYTES = 123
 """A control frame holds 125 bytes, two of which are the code (RFC 6455, section 5.5)."""
@@ -26,6 +26,7 @@ _CODES = {
     "idle": NORMAL,
     "expired": NORMAL,
     "shutdown": GOING_AWAY,
+    "queue_timeout": TRY_AGAIN_LATER,
     "slow_reader": POLICY,
     "overloaded": POLICY,
 }
@@ -37,7 +38,7 @@ def details(closed: Closed) -> ErrorDetails | None:
     code = code_of(closed)
     if closed.reason == "client":
         return None
-    kind = "server_error" if code == INTERNAL else "invalid_request_error"
+    kind = "server_error" if code in (INTERNAL, TRY_AGAIN_LATER) else "invalid_request_error"
     return ErrorDetails(message=closed.message, type=kind, code=f"session_{closed.reason}")
 
 

@@ -43,6 +43,8 @@ class Outgoing:
         match told:
             case Audio():
                 return list(self._audio(told))
+            case notices.Queued(position=position, eta_s=eta_s):
+                return [server.QueueUpdated(event_id=next(self._ids), position=position, eta_s=eta_s)]
             case notices.Opened() | notices.Configured() | notices.Refused() | notices.Closed():
                 return list(self._of_session(told))
             case notices.ResponseCreated() | notices.ResponseItemAdded() | notices.ResponseText():

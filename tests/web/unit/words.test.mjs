@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PHASES, phaseOf } from "../../../web/phase.js";
+import { PHASES, phaseOf, wordsOfPlace } from "../../../web/phase.js";
 import { kindOf } from "../../../web/refusal.js";
 import { layout } from "../../../web/waterfall.js";
 
@@ -13,6 +13,8 @@ test("the phase follows from the facts", () => {
     ["speaking", { playing: true, answering: true }],
     ["thinking", { answering: true }],
     ["starting", { link: "starting" }],
+    ["queued", { link: "queued" }],
+    ["queued", { link: "queued", again: true }],
     ["reconnecting", { link: "waiting" }],
     ["reconnecting", { link: "starting", again: true }],
     ["full", { link: "refused", refusal: "full" }],
@@ -32,6 +34,13 @@ test("every phase says something, in words of its own", () => {
     return title;
   });
   assert.equal(new Set(titles).size, titles.length);
+});
+
+test("who waits is told the number, and how long it will be where that is known", () => {
+  assert.equal(wordsOfPlace({ position: 2, etaS: null }), "You are number 2 in the queue.");
+  assert.equal(wordsOfPlace({ position: 1, etaS: 0 }), "You are next in the queue. It may take 0 seconds.");
+  assert.equal(wordsOfPlace({ position: 3, etaS: 31.2 }), "You are number 3 in the queue. It may take 35 seconds.");
+  assert.equal(wordsOfPlace({ position: 9, etaS: 240 }), "You are number 9 in the queue. It may take 4 minutes.");
 });
 
 test("a refusal's kind is told from its words", () => {

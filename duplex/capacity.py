@@ -1,0 +1,68 @@
+"""What a server can hold: its graph's declarations and its configuration, as the words of admission."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from duplex.config import ServerConfig
+from duplex.engine.base import Lane
+from duplex.orchestrator.graph import StageGraph
+from duplex.session.budget import Budget
+from duplex.session.host import HOST_MEMORY
+from duplex.session.price import Price
+
+PREFIX_CACHES = "prefix caches"
+CONTROL = "control"
+CONTROL_LOAD = 0.05
+"""Seconds of the event loop per second of a session that talks: sockets, base64, resampling, the session itself."""
+
+_CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
+
+
+def cores() -> float:
+    """Cores that this process may use: those it is bound to, or its container's share of them (cgroup v2)."""
+    bound = float(len(os.sched_getaffinity(0)))
+    try:
+        quota, period = _CPU_MAX.read_text(encoding="ascii").split()
+        return min(bound, int(quota) / int(period))
+    except (OSError, ValueError):  # no such file, or "max": no quota
+        return bound
+
+
+def declared(graph: StageGraph, *, ring_bytes: int) -> Price:
+    """A session's price before anything is known of sessions.
+
+    Args:
+        graph: declares what its stages take.
+        ring_bytes: of input audio that each session keeps.
+    """
+    stages = graph.stages.values()
+    return Price(
+        nbytes={HOST_MEMORY: ring_bytes + sum(stage.state_bytes for stage in stages)},
+        compute={CONTROL: CONTROL_LOAD} | {stage.name: stage.load for stage in stages},
+        slots={PREFIX_CACHES: 1},
+    )
+
+
+def budget(config: ServerConfig, *, lanes: Mapping[str, Lane], widths: Mapping[str, float]) -> Budget:
+    """What all sessions together may take.
+
+    Args:
+        config: of these the limits and the compute.
+        lanes: what the engines share among themselves.
+        widths: by engine: cores that it keeps busy while it works.
+    """
+    most = config.compute.cores if config.compute.cores is not None else cores()
+    return Budget(
+        sessions=config.limits.max_sessions,
+        nbytes={HOST_MEMORY: config.compute.state_budget_bytes},
+        slots={PREFIX_CACHES: config.limits.max_sessions},
+        lanes={
+            **lanes,
+            CONTROL: Lane(most=1.0, weights={CONTROL: 1.0}),
+            "cores": Lane(most=most, weights={CONTROL: 1.0, **widths}),
+        },
+        headroom=config.compute.headroom,
+    )
