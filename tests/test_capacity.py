@@ -103,3 +103,5 @@ def test_the_census_shows_everyone_and_every_bound() -> None:
     assert bounds["nbytes", "host"][1] == 512 << 20
     assert shown["windows"] == {"think": 1}
     assert shown["refusal"] is None
+    lost = census(here, measure, 12.0, detached={"a"}).data
+    assert [entry.state for entry in lost] == ["detached", "releasing", "queued"]

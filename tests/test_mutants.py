@@ -303,6 +303,27 @@ MUTANTS = [
         ADMISSION,
     ),
     Mutant(
+        "a_session_that_nobody_was_told_of_waits_for_a_client",
+        "session/visit.py",
+        "elif self._told:",
+        "elif self._attachment is not None:",
+        "tests/session/test_host.py",
+    ),
+    Mutant(
+        "what_cannot_begin_is_never_told",
+        "session/host.py",
+        "            visit.dismiss(Closed(reason",
+        "            print(Closed(reason",
+        "tests/session/test_host.py",
+    ),
+    Mutant(
+        "who_leaves_the_queue_keeps_the_number",
+        "session/visit.py",
+        "        if self._attachment is None:\n            self.end()",
+        "        if self._attachment is None:\n            pass",
+        ADMISSION,
+    ),
+    Mutant(
         "silence_makes_talking_cheap",
         "session/tariff.py",
         "if rate > 0:",

@@ -71,3 +71,7 @@ class Attachment:
         """The connection is gone; True where the session may outlive it."""
         self._runner.detach(self.generation)
         return self.grace_s > 0
+
+    def abandon(self) -> None:
+        """The connection is gone before the client was told anything: nobody has the token to resume with."""
+        self._runner.close("disconnected")

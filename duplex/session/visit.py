@@ -34,6 +34,7 @@ class Visit:
         self._position: Queued | None = None
         self._admitted = False
         self._attachment: Attachment | None = None
+        self._told = False  # anything of its session
         self._over = False
         self._farewell: Closed | None = None
         self._decided = asyncio.Event()
@@ -83,10 +84,13 @@ class Visit:
             event.set()
 
     def detach(self) -> bool:
-        """The connection is gone; True where the session may outlive it. One that waits does not."""
-        if self._attachment is not None:
+        """The connection is gone; True where the session may outlive it: its client knows that it has begun."""
+        if self._attachment is None:
+            self.end()
+        elif self._told:
             return self._attachment.detach()
-        self.end()
+        else:
+            self._attachment.abandon()
         return False
 
     # For the transport ------------------------------------------------------------------------
@@ -112,7 +116,9 @@ class Visit:
                 return Entry(told=farewell) if farewell is not None else None
             self._news.clear()
             await self._news.wait()
-        return await self._attachment.next()
+        entry = await self._attachment.next()
+        self._told = self._told or entry is not None
+        return entry
 
     def acknowledge(self, sequence: int) -> None:
         """See `port.LeasedPort.acknowledge`."""

@@ -281,3 +281,33 @@ async def test_acknowledged_playback_decides_what_was_heard() -> None:
         cancelled = (await until(session, server.Interrupted))[-1]
         assert isinstance(cancelled, server.Interrupted)
         assert cancelled.samples == 1200, "no clock of the server's counts"
+
+
+@pytest.mark.anyio
+async def test_who_has_to_wait_is_let_in() -> None:
+    async with served(capacity=1, queue_length=1) as (url, here):
+
+        async def second() -> int:
+            async with connect(url) as session:
+                assert session.queued is None
+                await session.add("Well?")
+                await session.respond()
+                await until(session, server.ResponseDone)
+                return session.connections
+
+        async with asyncio.TaskGroup() as tasks, connect(url) as first:
+            await first.add("Me first.")
+            waiting = tasks.create_task(second())
+            async with asyncio.timeout(5):
+                while not here.host.admission.waiting:  # noqa: ASYNC110 - nobody else is told
+                    await asyncio.sleep(0.005)
+            assert not waiting.done()
+        assert waiting.result() == 1
+
+
+@pytest.mark.anyio
+async def test_a_queue_that_takes_too_long_is_an_error_in_words() -> None:
+    async with served(capacity=1, queue_length=1, queue_wait_s=0.05) as (url, _here), connect(url):
+        with pytest.raises(TalkError, match="No place became free"):
+            async with connect(url):
+                raise AssertionError("it was let in")

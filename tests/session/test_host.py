@@ -397,3 +397,97 @@ async def test_a_server_that_stops_does_not_wait_for_lost_clients() -> None:
         async with here.host.open(RESUMABLE) as port:
             await drain(port, Opened)
         here.host.close()
+
+
+# The queue and the lease ----------------------------------------------------------------------
+
+
+async def test_a_session_that_waits_for_its_client_keeps_its_place() -> None:
+    async with world(capacity=1, queue_length=1, grace_s=0.3) as here:
+        async with here.host.open(RESUMABLE) as port:
+            await drain(port, Opened)
+            assert here.host.detached == frozenset()
+        assert here.host.detached == {port.session_id}
+        async with here.host.open() as other:
+            assert await other.receive() == Queued(position=1, eta_s=None)
+            async with here.host.resume(port.session_id, token=port.token, seen=1) as again:
+                await again.send(typed("Here again."))
+                await drain(again, ItemDone)
+                assert here.host.admission.waiting == 1
+            assert isinstance((await until(other, Opened))[-1], Opened)
+            assert here.host.detached == frozenset()
+        assert here.host.counters["sessions_resumed"] == 1
+
+
+async def test_who_waits_has_nothing_to_resume() -> None:
+    async with world(capacity=1, queue_length=1) as here, here.host.open() as first:
+        await until(first, Opened)
+        async with here.host.open(RESUMABLE) as port:
+            assert isinstance(await port.receive(), Queued)
+            with pytest.raises(ClientError) as caught:
+                await here.host.resume(port.session_id, token=port.token, seen=0).__aenter__()
+            assert caught.value.code == "session_closed"
+        assert here.host.admission.waiting == 0
+        assert here.host.detached == frozenset()
+
+
+async def test_who_has_waited_gets_a_session_that_can_be_resumed() -> None:
+    async with world(capacity=1, queue_length=1) as here:
+        first = contextlib.AsyncExitStack()
+        await first.enter_async_context(here.host.open())
+        async with here.host.open(RESUMABLE) as port:
+            entry = await port.next()
+            assert entry is not None
+            assert (type(entry.told), entry.sequence) == (Queued, 0)
+            await first.aclose()
+            (opened,) = await drain(port, Opened)
+            assert opened.sequence == 1, "what was said of the queue does not count"
+        async with here.host.resume(port.session_id, token=port.token, seen=1) as again:
+            assert not again.resynced
+            await again.send(Close(reason="client"))
+
+
+async def test_a_session_that_nobody_was_told_of_waits_for_nobody() -> None:
+    async with world(grace_s=3600) as here:
+        async with here.host.open(RESUMABLE):
+            await asyncio.sleep(0.01)
+        assert len(here.host.admission) == 0
+
+
+async def test_engines_that_do_not_let_go_bring_down_nobody_else() -> None:
+    asked: list[str] = []
+
+    def release(session_id: str) -> None:
+        asked.append(session_id)
+        if len(asked) == 1:
+            raise OSError("not now")
+
+    async with world(on_release=release) as here, here.host.open(RESUMABLE) as other:
+        await drain(other, Opened)
+        async with here.host.open(RESUMABLE) as port:
+            await drain(port, Opened)
+            await port.send(Close(reason="client"))
+            await drain(port, Closed)
+        async with here.host.resume(other.session_id, token=other.token, seen=1) as again:
+            await again.send(typed("Still there?"))
+            await drain(again, ItemDone)
+            async with asyncio.timeout(5):
+                while len(here.host.admission) > 1:  # noqa: ASYNC110 - a timer of the lobby's own
+                    await asyncio.sleep(0.01)
+            assert asked == [port.session_id] * 2
+            await again.send(Close(reason="client"))
+            await drain(again, Closed)
+
+
+async def test_what_cannot_begin_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world() as here, here.host.open() as other:
+        await until(other, Opened)
+        monkeypatch.setattr(here.host, "_runner", lambda *_: 1 / 0)
+        async with here.host.open(RESUMABLE) as port:
+            closed = (await until(port, Closed))[-1]
+            assert isinstance(closed, Closed)
+            assert closed.reason == "error"
+            assert not await port.send(ClearAudio())
+        assert here.host.counters["session_failures"] == 1
+        await other.send(typed("Still there?"))
+        await until(other, ItemDone)

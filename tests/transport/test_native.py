@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -302,3 +303,67 @@ async def test_a_session_that_is_not_to_be_resumed_ends_with_its_connection() ->
         async with asyncio.timeout(5):
             while len(here.host.admission):  # noqa: ASYNC110 - nobody is told
                 await asyncio.sleep(0.005)
+
+
+# The queue ------------------------------------------------------------------------------------
+
+
+async def test_who_waits_is_told_and_then_let_in_with_what_was_sent_meanwhile() -> None:
+    async with served(capacity=1, queue_length=1) as (at, here), connect(at) as client:
+        async with connect(at) as first:
+            await opened(first)
+            patch = {"instructions": "Be brief."}
+            await say(client, "open", version=1, resumable=True, settings=patch, id="mine")
+            assert await heard(client) == {"type": "queued", "position": 1, "eta_s": None}
+            await say(client, "heartbeat", at=1.5)
+            assert await heard(client) == {"type": "heartbeat", "at": 1.5, "taken": 0}
+            await say(client, "update", item={"role": "user", "text": "Hello?"}, sequence=1)
+            await say(first, "close")
+        seen = await until(client, "item_done")
+        assert [one["type"] for one in seen] == ["opened", "updated", "item_added", "item_done"]
+        assert numbers(seen) == [1, 2, 3, 4]
+        assert seen[1]["settings"]["instructions"] == "Be brief."
+        assert seen[0]["token"]
+        assert here.host.counters["sessions_queued"] == 1
+
+
+@pytest.mark.parametrize("politely", [True, False])
+async def test_who_leaves_the_queue_gives_the_number_back(politely: bool) -> None:
+    async with served(capacity=1, queue_length=1) as (at, here), connect(at) as first:
+        await opened(first)
+        client = await connect(at)
+        await say(client, "open", version=1, resumable=True)
+        await until(client, "queued")
+        if politely:
+            await say(client, "close")
+            assert (await ended(client))[1] == 1000
+        else:
+            await say(client, "update", item={"role": "user", "text": "Hello?"})
+            await client.close()
+        async with asyncio.timeout(2):
+            while here.host.admission.waiting:  # noqa: ASYNC110 - nobody else is told
+                await asyncio.sleep(0.005)
+        assert len(here.host.admission) == 1
+
+
+async def test_who_waits_too_long_is_told_to_come_again() -> None:
+    async with served(capacity=1, queue_length=1, queue_wait_s=0.05) as (at, _here), connect(at) as first:
+        await opened(first)
+        async with connect(at) as client:
+            await say(client, "open", version=1)
+            seen, code = await ended(client)
+            assert [one["type"] for one in seen] == ["queued", "closed"]
+            assert (seen[1]["reason"], seen[1]["sequence"], code) == ("queue_timeout", 0, 1013)
+
+
+async def test_who_waits_is_not_held_to_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "HEARTBEAT_S", 0.02)
+    async with served(capacity=1, queue_length=1) as (at, here):
+        first = contextlib.AsyncExitStack()
+        await first.enter_async_context(here.host.open())
+        async with connect(at) as client:
+            await say(client, "open", version=1)
+            await until(client, "queued")
+            await asyncio.sleep(0.2)
+            await first.aclose()
+            await until(client, "opened")

@@ -19,8 +19,8 @@ class NativeEndpoint:
     """Answers WebSocket handshakes.
 
     Refusals come before the upgrade, as HTTP: 403 for a page of a foreign origin, 401 without the key, 503 with
-    Retry-After while starting. Where the queue is full too, the refusal comes after it, as the message `error`: only the
-    first message says whether the client wants a session or has one.
+    Retry-After while starting. Where the queue is full too, the refusal comes after it, as the message `error`: only
+    the first message says whether the client wants a session or has one.
 
     Args:
         host: opens sessions, and keeps those that wait.
