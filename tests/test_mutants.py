@@ -212,8 +212,8 @@ MUTANTS = [
     Mutant(
         "a_long_answer_is_idle",
         "session/core.py",
-        "        if effects:\n            self._idle = now",
-        "        if not effects:\n            self._idle = now",
+        "        if effects:\n            self._lifetime.touch(now)",
+        "        if not effects:\n            self._lifetime.touch(now)",
     ),
     Mutant(
         "slot_given_back_twice",
