@@ -215,8 +215,8 @@ MUTANTS = [
     Mutant(
         "a_long_answer_is_idle",
         "session/core.py",
-        "        if effects:\n            self._idle = now",
-        "        if not effects:\n            self._idle = now",
+        "        if effects:\n            self._lifetime.touch(now)",
+        "        if not effects:\n            self._lifetime.touch(now)",
     ),
     Mutant(
         "place_is_free_though_cleaning_failed",

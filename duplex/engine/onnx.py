@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
 from numpy.typing import NDArray
 
 from duplex.errors import ModelStoreError
+
+# The wheels of onnxruntime 1.32.0 report use to their maker: a database in the user's cache, a thread, and uploads.
+# That begins with the import, and `disable_telemetry_events` comes too late for it.
+os.putenv("ORT_DISABLE_TELEMETRY", "1")
+
+import onnxruntime as ort
 
 _ERRORS_ONLY = 3
 _state = ort.capi.onnxruntime_pybind11_state

@@ -100,7 +100,7 @@ class DetectorPolicy:
     onset_ms: int = 64
     pause_ms: int = 64
     silence_ms: int | None = None
-    ask_ms: int = 128
+    ask_ms: int = 64
     ask_again_ms: int = 200
     enough: tuple[tuple[float, int], ...] = ((0.985, 256), (0.95, 352), (0.5, 480))
     max_silence_ms: int = 4000

@@ -135,6 +135,17 @@ def full_text(caller: Caller, response_id: str) -> str:
     )
 
 
+async def nothing_answers(server: Process) -> None:
+    """Of an answer that was stopped nothing works on and nothing waits to be said, though its session lives."""
+    stages = [f'duplex_stage_requests{{stage="{stage}"}}' for stage in ("think", "talk", "code2wav")]
+
+    def stopped() -> bool:
+        metrics = server.metrics()
+        return not any(metrics[name] for name in ("duplex_connector_payloads", *stages))
+
+    assert await server.until(stopped, within_s=1), server.left()
+
+
 @pytest.mark.parametrize("detection", [{"type": "semantic_vad"}, {"type": "server_vad", "silence_duration_ms": 300}])
 async def test_the_server_detects_turns(
     server: Process, clips: dict[str, Clip], spoken: dict[str, Samples], detection: dict[str, object]
@@ -230,6 +241,7 @@ async def test_an_answer_is_cancelled(server: Process) -> None:
         answer = await caller.done()
         assert answer["status"] == "cancelled"
         assert answer["status_details"]["reason"] == "client_cancelled"
+        await nothing_answers(server)
         await caller.connection.response.cancel(event_id="late")
         assert (await caller.error("late"))["code"] == "response_cancel_not_active"
         assert caller.events[-2]["type"] == "response.done", "nothing of it comes after its end"

@@ -54,29 +54,32 @@ async def test_nothing_is_left_in_a_server(spoken: dict[str, Samples]) -> None:
     tasks_before, threads_before, python_threads_before = asyncio.all_tasks(), threads(), threading.active_count()
     config = from_arguments(argparse.Namespace())
     server = Server(config)
-    await server.start()
-    application = build_app(host=server.host, info=server, settings=config.http, web=config.http.web_path)
-    settings = Settings(max_message_bytes=config.http.max_message_bytes, slow_reader_s=config.http.slow_reader_s)
-    async with serving(application, settings=settings) as (at, _uvicorn):
-        url = f"http://{at}/"
-        resting = asyncio.all_tasks()
-        async with calling(url, max_output_tokens=4) as caller:
-            await STATES["committed"](caller, spoken["book"])
-            await caller.done()
-        await emptied(server, resting)
-        threads_at_rest = threads()
-
-        for state in STATES.values():
-            await vanish(url, state, spoken["book"], reset=True)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(server.host.run())
+        await server.start()
+        application = build_app(host=server.host, info=server, settings=config.http, web=config.http.web_path)
+        settings = Settings(max_message_bytes=config.http.max_message_bytes, slow_reader_s=config.http.slow_reader_s)
+        async with serving(application, settings=settings) as (at, _uvicorn):
+            url = f"http://{at}/"
+            resting = asyncio.all_tasks()
+            async with calling(url, max_output_tokens=4) as caller:
+                await STATES["committed"](caller, spoken["book"])
+                await caller.done()
             await emptied(server, resting)
-        await asyncio.gather(*(come_and_go(url, reset=reset) for reset in (False, True, False, True)))
-        await emptied(server, resting)
-        await next_turn(url)
-        await emptied(server, resting)
-        assert threads() <= threads_at_rest
-        gc.collect()
-        kept = [thing for thing in gc.get_objects() if isinstance(thing, SessionRunner | Connection)]
-        assert not kept, f"{len(kept)} sessions are over and still in memory"
+            threads_at_rest = threads()
+
+            for state in STATES.values():
+                await vanish(url, state, spoken["book"], reset=True)
+                await emptied(server, resting)
+            await asyncio.gather(*(come_and_go(url, reset=reset) for reset in (False, True, False, True)))
+            await emptied(server, resting)
+            await next_turn(url)
+            await emptied(server, resting)
+            assert threads() <= threads_at_rest
+            gc.collect()
+            kept = [thing for thing in gc.get_objects() if isinstance(thing, SessionRunner | Connection)]
+            assert not kept, f"{len(kept)} sessions are over and still in memory"
+        server.host.close()
     await server.stop()
     assert asyncio.all_tasks() == tasks_before
     assert threading.active_count() == python_threads_before

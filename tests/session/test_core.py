@@ -365,7 +365,7 @@ def test_a_question_about_the_turn_comes_with_its_newest_audio_and_no_more() -> 
     driver.speak(400)
     driver.silence(5)
     asked = [effect for effect in driver.effects if isinstance(effect, Feed) and effect.stage == "endpoint"]
-    assert [(feed.end - feed.start, feed.end) for feed in asked] == [(8 * 16_000, 804 * WINDOW)]
+    assert [(feed.end - feed.start, feed.end) for feed in asked] == [(8 * 16_000, 802 * WINDOW)]
 
 
 def waits(driver: Driver) -> bool:
