@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 
 import pytest
 from openai import AsyncOpenAI
-from websockets.exceptions import InvalidStatus
 
 from duplex.audio.pcm import Samples
 from latency_bench.clips import Clip
@@ -41,14 +40,19 @@ async def converse(caller: Caller, clip: Clip, sound: Samples, name: str) -> Non
         assert cached < now["input_tokens"]
 
 
-async def refusal(url: str) -> InvalidStatus | None:
-    """What a further client is told."""
-    async with AsyncOpenAI(base_url=f"{url}v1", api_key="none") as client:
-        try:
-            async with client.realtime.connect(model="duplex", max_retries=0):
-                return None
-        except InvalidStatus as refused:
-            return refused
+@asynccontextmanager
+async def waiting(url: str) -> AsyncIterator[Caller]:
+    """A further client, that is told its place in the queue."""
+    async with (
+        AsyncOpenAI(base_url=f"{url}v1", api_key="none") as client,
+        client.realtime.connect(model="duplex", max_retries=0) as connection,
+    ):
+        caller = Caller(connection)
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(caller.read())
+            assert (await caller.until("duplex.queue.updated"))["position"] == 1
+            yield caller
+            reading.cancel()
 
 
 async def test_four_at_once_and_a_fifth(server: Process, clips: dict[str, Clip], spoken: dict[str, Samples]) -> None:
@@ -62,15 +66,7 @@ async def test_four_at_once_and_a_fifth(server: Process, clips: dict[str, Clip],
                     tasks.create_task(converse(caller, clips[clip], spoken[clip], name))
             assert server.metrics()["duplex_sessions"] == 4
 
-            refused = await refusal(server.url)
-            assert isinstance(refused, InvalidStatus)
-            response = refused.response
-            assert response.status_code == 503
-            assert int(response.headers["Retry-After"]) >= 1
-            error = json.loads(response.body)["error"]
-            assert error["code"] == "server_full"
-            assert error["message"]
-
-        assert await server.until(lambda: server.metrics()["duplex_sessions"] == 3)
-        async with calling(server.url, output_modalities=["text"], max_output_tokens=4) as admitted:
-            assert (await admitted.ask("Hello"))["output"]
+            fifth = await stack.enter_async_context(waiting(server.url))
+            assert server.metrics()["duplex_sessions_waiting"] == 1
+        await fifth.until("conversation.created")
+        assert server.metrics()["duplex_sessions_waiting"] == 0

@@ -491,3 +491,10 @@ async def test_what_cannot_begin_ends_alone(monkeypatch: pytest.MonkeyPatch) -> 
         assert here.host.counters["session_failures"] == 1
         await other.send(typed("Still there?"))
         await until(other, ItemDone)
+
+
+async def test_a_session_does_not_begin_for_somebody_who_has_gone() -> None:
+    async with world() as here:
+        async with asyncio.timeout(1), here.host.open():
+            pass  # It is admitted, and its task has not run yet.
+        assert len(here.host.admission) == 0

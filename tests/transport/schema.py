@@ -16,6 +16,9 @@ MODELS: dict[str, type[BaseModel]] = {
     get_args(model.model_fields["type"].annotation)[0]: model for model in get_args(get_args(RealtimeServerEvent)[0])
 }
 
+OWN = "duplex."
+"""What begins so is an event of ours; OpenAI has none like it."""
+
 BEYOND = {"session.id", "session.object"}
 """Fields that OpenAI's server sends, and its package types only in the answer of `client_secrets`."""
 
@@ -37,8 +40,10 @@ def checked(event: ServerEvent) -> dict[str, Any]:
 
 
 def checked_text(text: str | bytes) -> dict[str, Any]:
-    """As `checked`, of what came over a socket."""
+    """As `checked`, of what came over a socket. Events of ours alone are passed on: OpenAI has no model of them."""
     data: dict[str, Any] = json.loads(text)
+    if data["type"].startswith(OWN):
+        return data
     model = MODELS[data["type"]].model_validate_json(text, strict=True)
     beyond = set(_extra(model)) - BEYOND
     assert not beyond, f"{data['type']} has fields that OpenAI's has not: {beyond}"

@@ -21,7 +21,7 @@ from duplex.transport.info import Served
 from duplex.transport.openai_realtime import closing
 from duplex.transport.openai_realtime.dialect import OpenAIDialect
 from tests.transport.fakes import SERVED
-from tests.transport.schema import MODELS, checked
+from tests.transport.schema import MODELS, OWN, checked
 
 FENCE = Fence("sess_1", 1, MAIN, 1)
 PCM = np.arange(-3, 3, dtype=np.int16)
@@ -317,10 +317,6 @@ def test_a_position_in_the_queue_comes_before_the_session() -> None:
     (event,) = to.encode(notices.Queued(position=2, eta_s=None))
     assert event == QueueUpdated(event_id="event_1", position=2, eta_s=None)
     assert types(told(to, OPENED)) == ["session.created", "conversation.created"]
-
-
-OWN = "duplex."
-"""What begins so is an event of ours; OpenAI has none like it."""
 
 
 def kinds(of: type[ServerEvent] = ServerEvent) -> list[type[ServerEvent]]:
