@@ -300,7 +300,7 @@ MUTANTS = [
         "session/visit.py",
         "return self._admitted and not self._over",
         "return self._admitted",
-        "tests/session/test_host.py",
+        "tests/session/test_visit.py",
     ),
     Mutant(
         "a_session_that_nobody_was_told_of_waits_for_a_client",
