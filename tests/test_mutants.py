@@ -324,6 +324,12 @@ MUTANTS = [
         ADMISSION,
     ),
     Mutant(
+        "an_old_position_follows_the_admission",
+        "session/lobby.py",
+        "self._pending.extend(self.admission.receive(event, self._clock()))",
+        "self._pending.extendleft(reversed(self.admission.receive(event, self._clock())))",
+    ),
+    Mutant(
         "silence_makes_talking_cheap",
         "session/tariff.py",
         "if rate > 0:",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -74,6 +74,7 @@ class Lobby:
         self._counters = counters
         self._clock = clock
         self._visits: dict[str, Visit] = {}
+        self._pending: deque[AdmissionEffect] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def refusal(self) -> AdmissionRefused | None:
@@ -122,8 +123,11 @@ class Lobby:
             self._timer = asyncio.get_running_loop().call_at(deadline, self._wake)
 
     def _perform(self, effects: list[AdmissionEffect]) -> None:
-        for effect in effects:
-            self._do(effect)
+        # What comes of an effect goes behind those that were decided before it: a position must not follow the
+        # admission that has overtaken it.
+        self._pending.extend(effects)
+        while self._pending:
+            self._do(self._pending.popleft())
 
     def _do(self, effect: AdmissionEffect) -> None:
         match effect:
@@ -142,13 +146,16 @@ class Lobby:
                 self._react(self._cleaned(session_id))
 
     def _react(self, event: AdmissionEvent) -> None:
-        self._perform(self.admission.receive(event, self._clock()))
+        self._pending.extend(self.admission.receive(event, self._clock()))
 
     def _cleaned(self, session_id: str) -> Cleaned | CleanFailed:
         try:
             self._clean(session_id)
         except Exception:  # The runner's boundary: the place stays taken and is tried again, and the server lives.
-            log.exception("session %s could not be cleaned up after; its place stays taken until it is", session_id)
+            first = not self.admission.places[session_id].attempts
+            log.error(
+                "session %s cannot be cleaned up after; its place stays taken until it is", session_id, exc_info=first
+            )
             self._counters["release_failures"] += 1
             return CleanFailed(session_id=session_id)
         return Cleaned(session_id=session_id)

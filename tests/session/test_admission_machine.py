@@ -43,7 +43,9 @@ THINKING = 1.0
 
 
 class Watched(Admission):
-    """Admission as it is, and whenever it admits, the sum of what is then taken is checked from outside."""
+    """Admission as it is; whom it admits is noted, and the sum of what is then taken is checked from outside."""
+
+    admitted: tuple[str, ...] = ()
 
     def receive(self, event: AdmissionEvent, now: float) -> list[AdmissionEffect]:
         return self.checked(super().receive(event, now))
@@ -52,7 +54,8 @@ class Watched(Admission):
         return self.checked(super().wake(now))
 
     def checked(self, effects: list[AdmissionEffect]) -> list[AdmissionEffect]:
-        if any(isinstance(effect, Admit) for effect in effects):
+        if admitted := tuple(effect.session_id for effect in effects if isinstance(effect, Admit)):
+            self.admitted += admitted
             held = sum(place.state in HELD for place in self.places.values())
             each = self.tariff.price.compute["think"]
             assert held <= PLACES
@@ -69,6 +72,7 @@ class Client:
     """Whoever wants a session, and what became of it."""
 
     number: int
+    glances: bool = False
     task: asyncio.Task[None] | None = None
     port: SessionPort | None = None
     entered_s: float = 0.0
@@ -106,7 +110,6 @@ class Machine(RuleBasedStateMachine):
         self.connector = MemoryConnector(budget_bytes=1 << 20)
         self.clients: list[Client] = []
         self.entered: list[Client] = []
-        self.admitted: list[Client] = []
         self.failures = 0
         self.stuck: set[str] = set()
         self.released: Counter[str] = Counter()
@@ -169,6 +172,8 @@ class Machine(RuleBasedStateMachine):
                 client.port, client.entered_s = port, self.loop.time()
                 self.entered.append(client)
                 client.told_s = self.loop.time()
+                if client.glances:
+                    return
                 crash = asyncio.ensure_future(client.crash.wait())
                 try:
                     while True:
@@ -192,8 +197,6 @@ class Machine(RuleBasedStateMachine):
     def hear(self, client: Client, told: Notice | Audio) -> None:
         client.told.append(told)
         client.told_s = self.loop.time()
-        if isinstance(told, Opened):
-            self.admitted.append(client)
         assert not (isinstance(told, Queued) and client.opened), "a position after the session had begun"
         if client.dismissed and told.reason == "queue_timeout":  # type: ignore[union-attr]
             assert self.loop.time() >= client.entered_s + WAIT_S
@@ -213,10 +216,11 @@ class Machine(RuleBasedStateMachine):
 
     # What can happen --------------------------------------------------------------------------
 
-    @rule(count=st.integers(1, 3))
-    def arrive(self, count: int) -> None:
-        for _ in range(count):
-            client = Client(number=len(self.clients))
+    @rule(count=st.integers(1, 5), glance=st.integers(0, 8))
+    def arrive(self, count: int, glance: int) -> None:
+        """`glance`: which of them, if any, goes away at once, before there can be a session."""
+        for number in range(count):
+            client = Client(number=len(self.clients), glances=number + 1 == glance)
             self.clients.append(client)
             client.task = self.loop.create_task(self.visit(client))
         self.settled = False
@@ -291,8 +295,10 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_overtakes(self) -> None:
-        order = [client.number for client in self.entered if client.opened]
-        assert [client.number for client in self.admitted] == order
+        arrived = [client.port.session_id for client in self.entered if client.port is not None]
+        admitted = self.admission.admitted
+        assert [session_id for session_id in arrived if session_id in admitted] == list(admitted)
+        assert {client.port.session_id for client in self.entered if client.port and client.opened} <= set(admitted)
 
     @invariant()
     def places_are_neither_lost_nor_given_twice(self) -> None:

@@ -155,6 +155,15 @@ async def test_a_place_is_free_only_when_the_engines_have_let_go() -> None:
         assert here.host.counters["release_failures"] == refusals
 
 
+async def test_who_leaves_at_once_gets_no_session() -> None:
+    async with world(capacity=1) as here, asyncio.timeout(5):
+        async with here.host.open():
+            pass
+        here.assert_nothing_left()
+        async with here.host.open() as port:
+            await until(port, Opened)
+
+
 async def test_who_waits_too_long_is_told_and_gone() -> None:
     async with world(capacity=1, queue_length=1, queue_wait_s=0.02) as here, here.host.open():
         async with here.host.open() as port:
