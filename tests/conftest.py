@@ -9,10 +9,15 @@ import inspect
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from duplex.config import from_arguments
 from duplex.models.store import ModelStore
+
+# A busy machine makes any example slow, and says nothing of the code; what hangs is ended by each test's timeout.
+hypothesis.settings.register_profile("busy", deadline=None)
+hypothesis.settings.load_profile("busy")
 
 BOUND = 0.8
 """Part of a test's timeout after which one in an event loop is ended from inside. What pytest-timeout raises out of a

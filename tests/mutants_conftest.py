@@ -4,5 +4,7 @@ from __future__ import annotations
 
 from hypothesis import Phase, settings
 
-settings.register_profile("mutants", phases=(Phase.explicit, Phase.generate), database=None, print_blob=False)
+settings.register_profile(
+    "mutants", phases=(Phase.explicit, Phase.generate), database=None, deadline=None, print_blob=False
+)
 settings.load_profile("mutants")

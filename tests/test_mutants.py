@@ -286,7 +286,6 @@ MUTANTS = [
         "session/admission.py",
         "next(iter(self._queue.values())).since_s + self.queue_wait_s)",
         "1e9)",
-        ADMISSION,
     ),
     Mutant(
         "only_the_newcomer_is_weighed",

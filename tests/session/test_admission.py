@@ -127,6 +127,7 @@ class TestQueue:
         arrive(admission, "b", 1)
         arrive(admission, "c", 2)
         assert Dismiss(session_id="b", reason="queue_timeout") not in admission.wake(30.9)
+        assert admission.deadline == 31
         effects = admission.wake(31)
         assert effects[0] == Dismiss(session_id="b", reason="queue_timeout")
         assert TellPosition(session_id="c", position=1, eta_s=None) in effects

@@ -37,7 +37,7 @@ from duplex.session.tariff import Tariff
 from tests.session.engines import ScriptedEngine, ignores
 from tests.session.virtual import VirtualLoop
 
-PLACES, QUEUE, WAIT_S = 3, 3, 12.0
+PLACES, QUEUE, WAIT_S = 3, 3, 11.0
 GRACE_S = 8.0
 THINKING = 1.0
 
@@ -80,6 +80,7 @@ class Client:
     told: list[Notice | Audio] = field(default_factory=list)
     refused: bool = False
     sent: int = 0
+    sending: asyncio.Task[None] | None = None
     crash: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -268,8 +269,16 @@ class Machine(RuleBasedStateMachine):
         self.send(client, CreateItem(item=Item(item_id="", role="user", status="completed", parts=(text,))))
 
     def send(self, client: Client, event: Close | CreateItem) -> None:
-        assert client.port is not None
-        self.loop.create_task(client.port.send(event))
+        """As a transport does it: one event after the other."""
+        port, before = client.port, client.sending
+        assert port is not None
+
+        async def send() -> None:
+            if before is not None:
+                await before
+            await port.send(event)
+
+        client.sending = self.loop.create_task(send())
         self.settled = False
 
     @rule(times=st.integers(1, 5))
