@@ -35,10 +35,6 @@ class Conversation:
         return tuple(self._items[item_id] for item_id in self._order)
 
     @property
-    def last_id(self) -> str | None:
-        return self._order[-1] if self._order else None
-
-    @property
     def awaits_transcript(self) -> bool:
         """Whether something that was said is still being recognised."""
         return any(item.awaits_transcript for item in self._items.values())
