@@ -83,7 +83,11 @@ class LimitsConfig:
     queue_length: int = setting(16, "clients that may wait for a session; one more is refused", least=0, most=4096)
     queue_wait_s: float = setting(60.0, "longest wait for a session", least=1, most=3600)
     audio_ahead_s: float = setting(0.5, "audio sent ahead of the playback clock", least=0.05, most=10)
-    provisional: bool = setting(True, "begin to answer in a pause, before it is certain that the turn is over")
+    provisional: str = setting(
+        "answer",
+        "what begins in a pause, before it is certain that the turn is over: the answer, recognition alone, or nothing",
+        choices=("answer", "recognition", "off"),
+    )
     mailbox_events: int = setting(256, "events of one session that may wait", least=8, most=65536)
     max_turn_s: float = setting(60.0, "longest turn of the user; a longer one is ended", least=1, most=600)
     idle_s: float = setting(300.0, "a session in which neither side does anything is closed", least=1, most=86400)

@@ -29,7 +29,7 @@ from duplex.orchestrator.trace import TraceLog
 from duplex.session.admission import Admission
 from duplex.session.host import Host
 from duplex.session.runner import ring_bytes
-from duplex.session.settings import SessionLimits, SessionSettings
+from duplex.session.settings import Provisional, SessionLimits, SessionSettings
 from duplex.session.tariff import Tariff
 from duplex.transport.app import build_app
 from duplex.transport.info import Served
@@ -82,7 +82,7 @@ class Server:
         )
         self.limits = SessionLimits(
             audio_ahead_s=limits.audio_ahead_s,
-            provisional=limits.provisional,
+            provisional=Provisional(limits.provisional),
             max_turn_s=limits.max_turn_s,
             idle_s=limits.idle_s,
             lifetime_s=limits.session_lifetime_s,

@@ -55,6 +55,13 @@ def level_dbfs(samples: Samples) -> float:
     return max(SILENCE_DBFS, 10.0 * math.log10(mean_square)) if mean_square else SILENCE_DBFS
 
 
+def levels_dbfs(samples: Samples, frame: int) -> tuple[float, ...]:
+    """`level_dbfs` of consecutive frames of so many samples; a shorter last one is left out."""
+    whole = samples[: len(samples) // frame * frame].astype(np.float64) / FULL_SCALE
+    mean_square = np.square(whole).reshape(-1, frame).mean(axis=1)
+    return tuple((10.0 * np.log10(np.maximum(mean_square, 10.0 ** (SILENCE_DBFS / 10.0)))).tolist())
+
+
 def first_audible(
     samples: Samples, rate_hz: int, threshold_dbfs: float = AUDIBLE_DBFS, window_ms: int = 10
 ) -> int | None:

@@ -85,17 +85,20 @@ class Speech:
         start: first sample of the first window.
         window: samples per window.
         probabilities: one number in [0, 1] per window.
+        levels: loudness in dBFS of consecutive frames, as many in each window as in any other; empty where it was not
+            measured.
     """
 
     start: int
     window: int
     probabilities: tuple[float, ...]
+    levels: tuple[float, ...] = ()
 
     kind = Kind.SPEECH
 
     @property
     def nbytes(self) -> int:
-        return 8 * len(self.probabilities)
+        return 8 * (len(self.probabilities) + len(self.levels))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +152,8 @@ class Prompt:
 
     Attributes:
         messages: oldest first; the last one is what is to be answered.
+        complete: whether it is all there. Where it is not, its last message is still being said: the prompt is only
+            read into the cache, ahead of the one that will be answered.
         cache_key: names the prefix cache to use (the session): equal keys share a prefix.
         max_tokens: upper bound of the answer, in tokens.
         temperature: 0 is greedy.
@@ -158,6 +163,7 @@ class Prompt:
     cache_key: str
     max_tokens: int
     temperature: float
+    complete: bool = True
 
     kind = Kind.PROMPT
 

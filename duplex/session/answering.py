@@ -137,14 +137,13 @@ class Answering:
         self.fence = self._next_fence()
         self._count += 1
         name = f"{self.fence.session_id.removeprefix('sess_')}_{self._count}"
-        asked = options.max_output_tokens or settings.max_output_tokens or self._limits.max_output_tokens
         self._answer = answer = Answer(
             response_id=f"resp_{name}",
             item_id=f"item_{name}",
             fence=self.fence,
             modality=options.modality or settings.modality,
             options=options,
-            max_output_tokens=min(asked, self._limits.max_output_tokens),
+            max_output_tokens=self.most_tokens(settings, options),
             hz=self._limits.output_hz,
             settings=settings,
             playback=self._new_playback(),
@@ -156,6 +155,11 @@ class Answering:
             Submit(fence=answer.fence, stages=stages, options=voice),
         ]
         return [*self._announce(answer), *effects] if announce else effects
+
+    def most_tokens(self, settings: SessionSettings, options: ResponseOptions) -> int:
+        """Bound of an answer under these settings."""
+        asked = options.max_output_tokens or settings.max_output_tokens or self._limits.max_output_tokens
+        return min(asked, self._limits.max_output_tokens)
 
     def _next_fence(self) -> Fence:
         return self.fence.next()._replace(generation=self._generation)

@@ -56,7 +56,8 @@ from duplex.session.notices import (
     Transcribed,
     TranscriptionFailed,
 )
-from duplex.session.settings import ResponseOptions, SessionLimits, SessionSettings
+from duplex.session.reading import ReadAhead
+from duplex.session.settings import Provisional, ResponseOptions, SessionLimits, SessionSettings
 
 UNRECOGNISED = 3
 """Turns that may wait to be recognised before the client has to wait."""
@@ -108,6 +109,7 @@ class Session:
             fence=fence, limits=limits, conversation=self.conversation, acknowledged=acknowledged
         )
         self.history = History(session_id=session_id, conversation=self.conversation, answering=self.answering)
+        self.reading = ReadAhead(fence=fence)
         self._limits = limits
         self._lifetime = Lifetime(idle_s=limits.idle_s, lifetime_s=limits.lifetime_s, notice_s=limits.notice_s, now=now)
         self._recognising: dict[Fence, Committed] = {}
@@ -253,7 +255,7 @@ class Session:
         # The client hears of the speech first, and then what it did to the answer; the fence has moved before both.
         aborts = [effect for effect in effects if isinstance(effect, Abort)]
         rest = [effect for effect in effects if not isinstance(effect, Abort)]
-        return [*aborts, *self.listening.onset(signal), *rest]
+        return [*aborts, *self.listening.onset(signal), *rest, *self._read_ahead("")]
 
     def _end(self, signal: End, now: float) -> list[Effect]:
         effects, committed = self.listening.commit(signal)
@@ -303,6 +305,8 @@ class Session:
                 return self.answering.spoke(fence, handle, now)
             case Completed(fence=fence) if fence == self.listening.fence:
                 return self._close("failed")
+            case Completed(fence=fence) | Failed(fence=fence) if (read := self.reading.ended(fence)) is not None:
+                return read
             case Completed(fence=fence) if fence in self._recognising:
                 return self._unrecognised(fence, "Recognition ended without a transcript.", now)
             case Completed(fence=fence) if self.listening.hears(fence):
@@ -319,7 +323,7 @@ class Session:
                 return self._listened(payload, now) if fence == self.listening.fence else []
             case Transcript():
                 self.listening.heard(fence, payload.end)
-                return self._transcribed(fence, payload, now) if payload.final else self._paused(fence, payload, now)
+                return self._transcribed(fence, payload, now) if payload.final else self._so_far(fence, payload, now)
             case Text(text=text):
                 return self.answering.wrote(fence, text)
 
@@ -331,6 +335,8 @@ class Session:
                     effects += self._onset(signal, now)
                 case Resume():
                     effects += self._fence_provisional(now)
+                case Pause() if self._limits.provisional is Provisional.OFF:
+                    pass
                 case Pause() | Ask():
                     effects += self.listening.mark(signal)
                 case End():
@@ -354,12 +360,34 @@ class Session:
     def _words_known(self, now: float) -> list[Effect]:
         return self._confirm(now) if self.answering.provisional else self._prompt_if_ready()
 
-    def _paused(self, fence: Fence, transcript: Transcript, now: float) -> list[Effect]:
-        """The user has paused, and this is what was said so far: begin to answer it behind a shut gate."""
+    @property
+    def _answers_early(self) -> bool:
         detection = self.listening.detection
-        wanted = self._limits.provisional and detection is not None and detection.create_response
-        if not wanted or self.listening.paused_at(fence) != transcript.end or not transcript.text.strip():
+        answered = detection is not None and detection.create_response
+        return answered and self._limits.provisional is Provisional.ANSWER
+
+    def _read_ahead(self, words: str) -> list[Effect]:
+        """The user is speaking, and these are the words so far: what is certain of the prompt can be read already."""
+        idle = self.answering.active_id is None and not self.conversation.awaits_transcript
+        if not idle or not self._answers_early:
             return []
+        return self.reading.read(
+            self.conversation.messages(self.settings.instructions),
+            words,
+            generation=self.listening.generation,
+            max_tokens=self.answering.most_tokens(self.settings, ResponseOptions()),
+        )
+
+    def _so_far(self, fence: Fence, transcript: Transcript, now: float) -> list[Effect]:
+        """The turn goes on, and this is what was said: begin to answer it where it has paused, else read it ahead."""
+        if not self.listening.hears(fence) or not self._answers_early or not transcript.text.strip():
+            return []
+        if self.listening.paused_at(fence) != transcript.end:
+            return self._read_ahead(transcript.text)
+        return self._paused(transcript, now)
+
+    def _paused(self, transcript: Transcript, now: float) -> list[Effect]:
+        """Begin to answer behind a shut gate."""
         taken = self.answering.active_id is not None and not self.answering.provisional
         if taken or self.conversation.awaits_transcript:
             return []
@@ -370,6 +398,7 @@ class Session:
         return [
             *self._fence_provisional(now),
             Count(what="provisional_turns"),
+            *self.reading.stop(),
             *self.answering.create(self.settings, ResponseOptions(), announce=False),
             *self.answering.prompt(messages, self.settings, announce=False),
         ]
@@ -409,7 +438,10 @@ class Session:
         if not self.answering.waiting or self.conversation.awaits_transcript:
             return []
         instructions = self.answering.instructions(self.settings)
-        return self.answering.prompt(self.conversation.messages(instructions), self.settings, announce=True)
+        return [
+            *self.reading.stop(),
+            *self.answering.prompt(self.conversation.messages(instructions), self.settings, announce=True),
+        ]
 
     def _failed(self, report: Failed, now: float) -> list[Effect]:
         if report.fence == self.listening.fence:
@@ -442,7 +474,11 @@ class Session:
 
     def _close(self, reason: str) -> list[Effect]:
         self.closed = True
-        effects: list[Effect] = [*self.listening.close(), *(Abort(fence=fence) for fence in self._recognising)]
+        effects: list[Effect] = [
+            *self.listening.close(),
+            *self.reading.stop(),
+            *(Abort(fence=fence) for fence in self._recognising),
+        ]
         if self.answering.active_id is not None:
             effects.append(Abort(fence=self.answering.fence))
         self._recognising.clear()

@@ -171,7 +171,13 @@ class Listening:
         """Without the windows that were cleared or committed while listening was still at them."""
         stale = min(max(0, -(-(self._floor - report.start) // report.window)), len(report.probabilities))
         start = report.start + stale * report.window
-        return Speech(start=start, window=report.window, probabilities=report.probabilities[stale:])
+        frames = len(report.levels) // max(1, len(report.probabilities))
+        return Speech(
+            start=start,
+            window=report.window,
+            probabilities=report.probabilities[stale:],
+            levels=report.levels[stale * frames :],
+        )
 
     def heard(self, fence: Fence, end: int) -> None:
         """Recognition has come to this position."""

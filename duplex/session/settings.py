@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 Eagerness = Literal["low", "medium", "high", "auto"]
 Modality = Literal["audio", "text"]
+
+
+class Provisional(StrEnum):
+    """What begins in a pause, before it is certain that the turn is over."""
+
+    ANSWER = "answer"
+    """Recognition, and the whole answer behind a shut gate; while the user speaks, what was said is read already."""
+    RECOGNITION = "recognition"
+    OFF = "off"
+    """All begins at the end of the turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +108,7 @@ class SessionLimits:
         input_hz: rate of the audio that the session's stages listen to.
         output_hz: rate of the audio that they speak.
         audio_ahead_s: most audio that is sent before its time, so that an interruption has little to take back.
-        provisional: whether an answer is begun in a pause, before it is certain that the turn is over.
+        provisional: what is begun in a pause, before it is certain that the turn is over.
         max_turn_s: longest turn of the user; then it is ended.
         max_output_tokens: upper bound of one answer.
         max_items: items of conversation kept; the oldest go first.
@@ -110,7 +121,7 @@ class SessionLimits:
     input_hz: int = 16_000
     output_hz: int = 24_000
     audio_ahead_s: float = 0.5
-    provisional: bool = True
+    provisional: Provisional = Provisional.ANSWER
     max_turn_s: float = 60.0
     max_output_tokens: int = 200
     max_items: int = 1000

@@ -4,13 +4,16 @@ cached. Equal to the template in the GGUF file, but for its default system messa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from duplex.connector.payload import Message
 from duplex.errors import StateError
 
 STOP = ("<|im_end|>", "<|im_start|>")
 """Markers that end an answer; the first also is the model's own end token."""
+
+END = "<|im_end|>\n"
+"""What follows the text of each message."""
 
 ANSWER = "<|im_start|>assistant\n"
 """What follows the last message and asks for the answer."""
@@ -40,9 +43,11 @@ def render(message: Message) -> str:
     """
     if message.role not in _ROLES:
         raise StateError(f"a prompt cannot have the role {message.role!r}")
-    return f"<|im_start|>{message.role}\n{escape(message.text)}<|im_end|>\n"
+    return f"<|im_start|>{message.role}\n{escape(message.text)}{END}"
 
 
-def prompt(messages: Iterable[Message]) -> str:
-    """All messages, and the request for an answer."""
-    return "".join(map(render, messages)) + ANSWER
+def prompt(messages: Sequence[Message], *, complete: bool = True) -> str:
+    """All messages, and the request for an answer; or, where the last message is not complete, without its end."""
+    if complete:
+        return "".join(map(render, messages)) + ANSWER
+    return "".join(map(render, messages)).removesuffix(END)

@@ -67,7 +67,7 @@ class SmolLM2:
         return self._server.interrupt()
 
     def generate(self, prompt: Prompt, *, on_text: Callable[[str], bool], interrupt: Interrupt) -> Completion:
-        """Answer `prompt`; see `LlamaServer.generate`.
+        """Answer `prompt`, or only read it where it is not complete; see `LlamaServer.generate`.
 
         Raises:
             StageError: the engine failed.
@@ -76,13 +76,13 @@ class SmolLM2:
         answer = min(prompt.max_tokens, self._context_tokens // 4)
         budget = self._context_tokens - answer - _MARKER_TOKENS
         return self._server.generate(
-            chat.prompt(self._fit(prompt.messages, budget)),
+            chat.prompt(self._fit(prompt.messages, budget), complete=prompt.complete),
             cache_key=prompt.cache_key,
-            max_tokens=prompt.max_tokens,
+            max_tokens=prompt.max_tokens if prompt.complete else 0,
             temperature=prompt.temperature,
             stop=chat.STOP,
             loop_penalty=_LOOP_PENALTY,
-            on_text=on_text,
+            on_text=on_text if prompt.complete else _unsaid,
             interrupt=interrupt,
         )
 
@@ -115,6 +115,11 @@ class SmolLM2:
     def close(self) -> None:
         """End what runs, and give back threads and memory."""
         self._server.close()
+
+
+def _unsaid(piece: str) -> bool:
+    """llama.cpp generates one token at least, and it is not wanted."""
+    return False
 
 
 def _shortened(message: Message, budget_tokens: int) -> Message:

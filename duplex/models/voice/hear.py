@@ -19,7 +19,7 @@ _SEGMENT = 20 * RATE_HZ
 _SEGMENT_CUT = 13 * RATE_HZ
 """A segment that has become too long is cut at its quietest point after this."""
 _PIECE = RATE_HZ
-_PARTIAL = RATE_HZ
+_PARTIAL = RATE_HZ // 2
 """New audio that makes a decode between pauses worth its time."""
 _REPORT = 5 * RATE_HZ
 """Audio after which a transcript is given even where its words are the same, to say how far recognition has come."""

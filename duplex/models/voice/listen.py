@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
+from duplex.audio.pcm import Samples, levels_dbfs
 from duplex.connector.payload import Payload, Pcm, Speech
 from duplex.engine.base import StageRequest
 from duplex.engine.worker import Emit, Usage, Worker
 from duplex.errors import StageError, StateError
 from duplex.models.silero.vad import RATE_HZ, WINDOW, SileroVad, VadStream
+
+_FRAME = WINDOW // 4
+"""Samples of which the loudness is told: 8 ms."""
 
 
 class ListenStage:
@@ -39,6 +45,7 @@ class ListenWorker:
         self._stage = stage
         self._stream = stream
         self._end = 0
+        self._unmeasured: Samples = np.zeros(0, np.int16)
 
     def feed(self, payload: Payload, emit: Emit) -> None:
         if not isinstance(payload, Pcm) or payload.rate_hz != RATE_HZ:
@@ -46,10 +53,14 @@ class ListenWorker:
         if payload.start != self._end:
             # A gap: windows keep true positions, and what came before says nothing about what comes now.
             self._stream.reset()
+            self._unmeasured = payload.samples[:0]
         start = payload.start - self._stream.pending
         self._end = payload.start + len(payload.samples)
+        audio = np.concatenate((self._unmeasured, payload.samples))
         if probabilities := self._stream.feed(payload.samples):
-            emit(Speech(start=start, window=WINDOW, probabilities=probabilities))
+            levels = levels_dbfs(audio[: WINDOW * len(probabilities)], _FRAME)
+            emit(Speech(start=start, window=WINDOW, probabilities=probabilities, levels=levels))
+        self._unmeasured = audio[WINDOW * len(probabilities) :]
 
     def finish(self, emit: Emit) -> Usage:
         """An unfinished window says nothing."""
