@@ -50,6 +50,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "duplex.engine",
         "duplex.models",
         "duplex.orchestrator.graph",
+        "duplex.state.ref",
     ),
     "duplex.transport": (
         *_WORDS,
@@ -112,7 +113,7 @@ _CLOCKS_AND_SOCKETS = frozenset(
 )
 
 BOUNDARIES = frozenset(
-    {"duplex.engine.llama", "duplex.engine.pool", "duplex.engine.pooled"}
+    {"duplex.engine.completion", "duplex.engine.pool", "duplex.engine.pooled"}
     | {"duplex.session.host", "duplex.session.lobby", "duplex.session.runner"}
 )
 """Where a failure of someone else's code ends: only these may catch everything and go on."""
