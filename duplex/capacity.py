@@ -13,7 +13,6 @@ from duplex.session.budget import Budget
 from duplex.session.host import HOST_MEMORY
 from duplex.session.price import Price
 
-PREFIX_CACHES = "prefix caches"
 CONTROL = "control"
 CONTROL_LOAD = 0.05
 """Seconds of the event loop per second of a session that talks: sockets, base64, resampling, the session itself."""
@@ -42,7 +41,6 @@ def declared(graph: StageGraph, *, ring_bytes: int) -> Price:
     return Price(
         nbytes={HOST_MEMORY: ring_bytes + sum(stage.state_bytes for stage in stages)},
         compute={CONTROL: CONTROL_LOAD} | {stage.name: stage.load for stage in stages},
-        slots={PREFIX_CACHES: 1},
     )
 
 
@@ -58,7 +56,6 @@ def budget(config: ServerConfig, *, lanes: Mapping[str, Lane], widths: Mapping[s
     return Budget(
         sessions=config.limits.max_sessions,
         nbytes={HOST_MEMORY: config.compute.state_budget_bytes},
-        slots={PREFIX_CACHES: config.limits.max_sessions},
         lanes={
             **lanes,
             CONTROL: Lane(most=1.0, weights={CONTROL: 1.0}),

@@ -46,7 +46,7 @@ class SessionEntry:
 class BudgetEntry:
     """One bound: `taken` of `most`; for compute, `most` is without the headroom."""
 
-    kind: Literal["sessions", "queue", "nbytes", "slots", "compute"]
+    kind: Literal["sessions", "queue", "nbytes", "compute"]
     name: str
     taken: float
     most: float
@@ -115,8 +115,6 @@ def _budget(admission: Admission) -> list[BudgetEntry]:
     ]
     for device, most in budget.nbytes.items():
         entries.append(BudgetEntry(kind="nbytes", name=device, taken=taken.nbytes.get(device, 0), most=most))
-    for kind, places in budget.slots.items():
-        entries.append(BudgetEntry(kind="slots", name=kind, taken=taken.slots.get(kind, 0), most=places))
     for name, lane in budget.lanes.items():
         load = round(lane.load(taken.compute), 4)
         entries.append(BudgetEntry(kind="compute", name=name, taken=load, most=round(budget.to_give(name), 4)))

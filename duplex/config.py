@@ -79,7 +79,7 @@ class HttpConfig:
 class LimitsConfig:
     """What one server and one session may use."""
 
-    max_sessions: int = setting(4, "sessions at one time; one more has to wait", least=1, most=256)
+    max_sessions: int = setting(256, "sessions at one time; one more has to wait", least=1, most=4096)
     queue_length: int = setting(16, "clients that may wait for a session; one more is refused", least=0, most=4096)
     queue_wait_s: float = setting(60.0, "longest wait for a session", least=1, most=3600)
     audio_ahead_s: float = setting(0.5, "audio sent ahead of the playback clock", least=0.05, most=10)
@@ -106,11 +106,17 @@ class ComputeConfig:
     llama_threads: int = setting(1, "threads of llama.cpp while it generates", least=1, most=256)
     llama_batch_threads: int = setting(2, "threads of llama.cpp while it reads a prompt", least=1, most=256)
     context_tokens: int = setting(2048, "context of the language model, per session", least=256, most=131072)
+    prefix_caches: int = setting(
+        4, "sessions whose history the language model keeps at hand, and that it answers at once", least=1, most=256
+    )
     connector_budget_bytes: int | None = setting(
-        None, "payload bytes held between stages; 16 MiB a session unless it is set", least=_MIB, most=2**40
+        None, "payload bytes held between stages; 16 MiB a session, up to 512, unless it is set", least=_MIB, most=2**40
     )
     cores: float | None = setting(None, "cores that sessions may use together; all by default", least=0.1, most=4096)
     headroom: float = setting(0.2, "part of the compute that is kept free for bursts", least=0, most=0.9)
+    oversubscribe: float = setting(
+        1.0, "a session is reckoned at the compute of talking, divided by this, or at what it takes", least=1, most=1000
+    )
     state_budget_bytes: int = setting(512 * _MIB, "memory of all sessions' own state", least=_MIB, most=2**40)
 
     def __post_init__(self) -> None:

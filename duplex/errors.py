@@ -13,6 +13,10 @@ DuplexError
 │   ├── StaleFence         a payload was made under a fence that has been retired
 │   ├── UnknownHandle      a handle names no payload (already fetched, dropped, or never put)
 │   └── ConnectorFull      the byte budget of a connector is spent
+├── StoreError
+│   ├── StateFull          a device's budget for state is spent, and nothing there may be evicted
+│   ├── StaleState         state was written under a fence that is not the live one of its lane
+│   └── UnknownState       there is no such state: never made, evicted or released
 └── StageError             a stage failed; its request fails with this, and nothing else does
 """
 
@@ -104,6 +108,22 @@ class UnknownHandle(ConnectorError):
 
 class ConnectorFull(ConnectorError):
     """The byte budget of a connector is spent; the request that needed it fails."""
+
+
+class StoreError(DuplexError):
+    """Base of what can go wrong with a session's typed state."""
+
+
+class StateFull(StoreError):
+    """A device's budget for state is spent and nothing there may be evicted; nothing has changed."""
+
+
+class StaleState(StoreError):
+    """State was to be written or committed under a fence that is not the live one of its lane; nothing has changed."""
+
+
+class UnknownState(StoreError):
+    """There is no such state: it was never made, or is evicted or released."""
 
 
 class StageError(DuplexError):

@@ -45,6 +45,9 @@ REQUESTS_PER_SESSION = 8
 CONNECTOR_BYTES = 16 << 20
 """For each session: the slowest voice speaking the longest answer was seen to hold 10 MB before its time to be sent."""
 
+MOST_CONNECTOR_BYTES = 512 << 20
+"""For all sessions: far more can be attached than can talk at once."""
+
 TURNS_KEPT = 256
 REQUESTS_KEPT = 4 * TURNS_KEPT
 
@@ -62,12 +65,15 @@ class Server:
         store = ModelStore(config.models_path, owned=config.models_dir is None)
         self.ready = False
         self.served = Served(voices=VOICES, transcriber=TRANSCRIBER, ahead_ms=round(limits.audio_ahead_s * 1000))
-        budget_bytes = compute.connector_budget_bytes or CONNECTOR_BYTES * limits.max_sessions
+        budget_bytes = compute.connector_budget_bytes or min(
+            CONNECTOR_BYTES * limits.max_sessions, MOST_CONNECTOR_BYTES
+        )
         self.connector = MemoryConnector(budget_bytes=budget_bytes)
         self.pipeline = VoicePipeline(
             path=store.path,
             connector=self.connector,
             sessions=limits.max_sessions,
+            prefix_caches=compute.prefix_caches,
             workers=compute.workers,
             context_tokens=compute.context_tokens,
             llama_threads=compute.llama_threads,
@@ -90,7 +96,10 @@ class Server:
         self.settings = SessionSettings(instructions=INSTRUCTIONS)
         admission = Admission(
             budget=capacity.budget(config, lanes=self.pipeline.lanes(), widths=self.pipeline.widths()),
-            tariff=Tariff(declared=capacity.declared(VOICE, ring_bytes=ring_bytes(self.limits))),
+            tariff=Tariff(
+                declared=capacity.declared(VOICE, ring_bytes=ring_bytes(self.limits)),
+                oversubscribe=compute.oversubscribe,
+            ),
             queue_length=limits.queue_length,
             queue_wait_s=limits.queue_wait_s,
         )

@@ -35,7 +35,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "duplex.audio": ("duplex.audio",),
     "duplex.connector": (*_WORDS, "duplex.connector"),
     "duplex.engine.base": (*_WORDS, "duplex.connector.base"),
-    "duplex.engine": (*_WORDS, "duplex.connector", "duplex.engine"),
+    "duplex.state": (*_WORDS, "duplex.state"),
+    "duplex.engine": (*_WORDS, "duplex.connector", "duplex.engine", "duplex.state"),
     "duplex.session": (*_WORDS, "duplex.connector.base", "duplex.engine.base", "duplex.session"),
     **dict.fromkeys(
         RUNNERS,
@@ -49,6 +50,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "duplex.engine",
         "duplex.models",
         "duplex.orchestrator.graph",
+        "duplex.state.ref",
     ),
     "duplex.transport": (
         *_WORDS,
@@ -98,14 +100,20 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 DENIED: dict[str, tuple[str, ...]] = {"duplex.session": RUNNERS}
 """Exceptions to the table above, by the same prefix."""
 
-PURE = ("duplex.session", "duplex.orchestrator.core", "duplex.orchestrator.graph", "duplex.orchestrator.request")
+PURE = (
+    "duplex.session",
+    "duplex.state",
+    "duplex.orchestrator.core",
+    "duplex.orchestrator.graph",
+    "duplex.orchestrator.request",
+)
 _CLOCKS_AND_SOCKETS = frozenset(
     {"anyio", "asyncio", "concurrent", "datetime", "multiprocessing", "os", "queue", "select", "selectors", "signal"}
     | {"socket", "subprocess", "threading", "time", "uvloop"}
 )
 
 BOUNDARIES = frozenset(
-    {"duplex.engine.llama", "duplex.engine.pool", "duplex.engine.pooled"}
+    {"duplex.engine.completion", "duplex.engine.pool", "duplex.engine.pooled"}
     | {"duplex.session.host", "duplex.session.lobby", "duplex.session.runner"}
 )
 """Where a failure of someone else's code ends: only these may catch everything and go on."""

@@ -30,7 +30,9 @@ def admission(*, sessions: int = 4, queue_length: int = 2, **compute: float) -> 
     )
     return Admission(
         budget=capacity.budget(config, lanes=LANES, widths=WIDTHS),
-        tariff=Tariff(declared=capacity.declared(VOICE, ring_bytes=320_000)),
+        tariff=Tariff(
+            declared=capacity.declared(VOICE, ring_bytes=320_000), oversubscribe=config.compute.oversubscribe
+        ),
         queue_length=queue_length,
     )
 
@@ -50,8 +52,12 @@ def test_every_stage_of_the_default_graph_declares_its_load() -> None:
     assert price.nbytes["host"] > 320_000 + 20 * 2 * 16_000
 
 
-def test_two_cores_hold_the_four_sessions_that_are_the_default() -> None:
-    assert fill(admission(cores=2.0, queue_length=0)) == ServerConfig().limits.max_sessions
+def test_two_cores_hold_four_sessions_that_talk() -> None:
+    assert fill(admission(sessions=256, cores=2.0, queue_length=0)) == 4
+
+
+def test_two_cores_hold_two_hundred_that_are_attached_where_the_operator_says_so() -> None:
+    assert fill(admission(sessions=256, cores=2.0, queue_length=0, oversubscribe=64.0)) == 256
 
 
 @pytest.mark.parametrize(
@@ -98,7 +104,6 @@ def test_the_census_shows_everyone_and_every_bound() -> None:
     bounds = {(entry["kind"], entry["name"]): (entry["taken"], entry["most"]) for entry in shown["budget"]}
     assert bounds["sessions", "sessions"] == (2, 2)
     assert bounds["queue", "queue"] == (1, 2)
-    assert bounds["slots", "prefix caches"] == (2, 2)
     assert bounds["compute", "think"] == (0.26, 0.8)
     assert bounds["nbytes", "host"][1] == 512 << 20
     assert shown["windows"] == {"think": 1}

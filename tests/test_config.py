@@ -29,7 +29,7 @@ class TestSources:
     def test_defaults(self) -> None:
         config = load(flags={}, environ={})
         assert config == ServerConfig()
-        assert (config.http.host, config.http.port, config.limits.max_sessions) == ("127.0.0.1", 8000, 4)
+        assert (config.http.host, config.http.port, config.limits.max_sessions) == ("127.0.0.1", 8000, 256)
 
     def test_a_flag_goes_before_the_environment_before_the_file(self, tmp_path: Path) -> None:
         file = tmp_path / "duplex.toml"
@@ -97,7 +97,7 @@ class TestRefusals:
             ("cores", "-2", "a number from 0.1 to 4096"),
             ("headroom", "1", "a number from 0 to 0.9"),
             ("state_budget_bytes", "-5", "a whole number from 1048576"),
-            ("max_sessions", "0", "a whole number from 1 to 256"),
+            ("max_sessions", "0", "a whole number from 1 to 4096"),
             ("audio_ahead_s", "nan", "a number from 0.05 to 10"),
             ("session_lifetime_s", "inf", "a number from 1 to 604800"),
             ("connector_budget_bytes", "5", "a whole number from 1048576 to 1099511627776"),

@@ -512,6 +512,111 @@ MUTANTS = [
         "",
         "tests/session/test_lifetime.py",
     ),
+    Mutant(
+        "a_stale_turn_commits",
+        "state/store.py",
+        "        if self._live.get((fence.session_id, fence.lane)) != fence:\n            raise",
+        "        if False:\n            raise",
+        "tests/state",
+    ),
+    Mutant(
+        "what_was_staged_survives_its_fence",
+        "state/store.py",
+        "if entry.fence is not None and fence.outdates(entry.fence):",
+        "if False:",
+        "tests/state",
+    ),
+    Mutant(
+        "a_fence_goes_back",
+        "state/store.py",
+        "if live is not None and live.outdates(fence):",
+        "if False:",
+        "tests/state",
+    ),
+    Mutant(
+        "an_alias_counts_twice",
+        "state/ledger.py",
+        "            if known is None:\n                change[storage.device]",
+        "            if True:\n                change[storage.device]",
+        "tests/state",
+    ),
+    Mutant(
+        "a_shared_storage_is_freed_by_the_first",
+        "state/ledger.py",
+        "            if self._sharers[identity] == {holder}:",
+        "            if True:",
+        "tests/state",
+    ),
+    Mutant(
+        "a_budget_may_be_passed",
+        "state/ledger.py",
+        "        for device, count in self.short(change).items():",
+        "        for device, count in {}.items():",
+        "tests/state",
+    ),
+    Mutant(
+        "a_reservation_is_never_taken_back",
+        "state/ledger.py",
+        "        self._reserved.pop(holder, None)\n",
+        "",
+        "tests/state",
+    ),
+    Mutant(
+        "the_busy_are_evicted",
+        "state/store.py",
+        "return entry.fence is None and not entry.value.in_use and entry",
+        "return not entry.value.in_use and entry",
+        "tests/state",
+    ),
+    Mutant(
+        "what_its_engine_works_on_is_evicted",
+        "state/store.py",
+        "return entry.fence is None and not entry.value.in_use and entry",
+        "return entry.fence is None and entry",
+        "tests/state",
+    ),
+    Mutant(
+        "what_cannot_be_made_again_is_evicted",
+        "state/store.py",
+        " and entry.value.rebuild_s is not None\n",
+        "\n",
+        "tests/state",
+    ),
+    Mutant(
+        "somebody_is_evicted_in_vain",
+        "state/store.py",
+        "if any(gained.get(device, 0) < count for device, count in missing.items()):",
+        "if False:",
+        "tests/state",
+    ),
+    Mutant(
+        "eviction_forgets_what_things_cost",
+        "state/eviction.py",
+        "self._floor + cost_s / max(1, nbytes)",
+        "self._floor",
+        "tests/state",
+    ),
+    Mutant(
+        "the_dear_are_kept_for_ever",
+        "state/eviction.py",
+        "            self._floor = self._worth[chosen]\n",
+        "            pass\n",
+        "tests/state",
+    ),
+    Mutant(
+        "released_state_leaves_its_bytes",
+        "state/store.py",
+        "        self.ledger.release(key)\n        entry.value.close()",
+        "        entry.value.close()",
+        "tests/state",
+    ),
+    Mutant(
+        "a_failed_making_keeps_its_reservation",
+        "state/store.py",
+        "        except BaseException:\n            self.ledger.release(key)\n",
+        "        except BaseException:\n",
+        "tests/state",
+    ),
 ]
 
 
@@ -519,7 +624,7 @@ MUTANTS = [
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_is_killed(mutant: Mutant, tmp_path: Path) -> None:
     copy = tmp_path / "checkout"
-    for folder in ("session", "orchestrator", "connector", "engine"):
+    for folder in ("session", "orchestrator", "connector", "engine", "state"):
         shutil.copytree(
             ROOT / "duplex" / folder, copy / "duplex" / folder, ignore=shutil.ignore_patterns("__pycache__")
         )

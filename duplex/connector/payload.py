@@ -22,6 +22,7 @@ class Kind(StrEnum):
     END_OF_TURN = "end_of_turn"
     TRANSCRIPT = "transcript"
     PROMPT = "prompt"
+    COMPLETENESS = "completeness"
     TEXT = "text"
     SPECTRUM = "spectrum"
     VOICED = "voiced"
@@ -153,7 +154,7 @@ class Prompt:
     Attributes:
         messages: oldest first; the last one is what is to be answered.
         complete: whether it is all there. Where it is not, its last message is still being said: the prompt is only
-            read into the cache, ahead of the one that will be answered.
+            read into the cache, ahead of the one that will be answered, and judged (`Completeness`).
         cache_key: names the prefix cache to use (the session): equal keys share a prefix.
         max_tokens: upper bound of the answer, in tokens.
         temperature: 0 is greedy.
@@ -170,6 +171,20 @@ class Prompt:
     @property
     def nbytes(self) -> int:
         return sum(len(message.text) for message in self.messages)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completeness:
+    """What a language model thinks of a prompt that is not complete.
+
+    Attributes:
+        probability: that nothing follows the words of its last message, in [0, 1]: that of the token which ends it.
+    """
+
+    probability: float
+
+    kind = Kind.COMPLETENESS
+    nbytes = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,4 +250,4 @@ class Voiced:
         return self.samples.nbytes
 
 
-Payload = Pcm | Mark | Speech | EndOfTurn | Transcript | Prompt | Text | Spectrum | Voiced
+Payload = Pcm | Mark | Speech | EndOfTurn | Transcript | Prompt | Completeness | Text | Spectrum | Voiced

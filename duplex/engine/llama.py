@@ -1,21 +1,17 @@
-"""llama.cpp inside this process: one small language model, many conversations, a prefix cache for each.
+"""llama.cpp inside this process: one small language model, many conversations, prefix caches for some of them.
 
 The binding (`xllamacpp.Server`) runs llama.cpp's own HTTP server beside its Python calls and cannot be told not to.
 What is left of it here: no TCP port, only a unix socket in a directory that this user alone can enter, behind a
-random key, gone after `close` or at exit. The switchable endpoints are off; we use one ourselves, to count tokens.
+random key, gone after `close` or at exit. The switchable endpoints are off but for those that `side_door` uses.
 """
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +22,15 @@ os.putenv("GOMP_SPINCOUNT", "1000")
 
 import xllamacpp
 
+from duplex.engine.completion import Completion, CompletionReader
+from duplex.engine.kv import KvSlot
 from duplex.engine.share import SharedTime
-from duplex.engine.slots import SlotTable
+from duplex.engine.side_door import SideDoor
+from duplex.engine.slots import KV, KvSlots
 from duplex.engine.socket_dir import SocketDirectory
-from duplex.errors import StageError
+from duplex.errors import StageError, StaleState
+from duplex.session.fence import MAIN, Fence
+from duplex.state.ref import StateKey, StateRef
 
 BATCH_TOKENS = 32
 """Prompt tokens that are computed at a time. Between two batches other slots get their next token and a cancelled
@@ -41,27 +42,18 @@ _REUSE_TOKENS = 32
 _FLASH_ATTENTION_OFF = 0
 """On a CPU it wins 6 % at 50 tokens and loses 40 % at 1,200: a conversation grows."""
 
+_LIKELIEST = 20
+"""Tokens whose probability is told where one is judged."""
+
 _NEVER = -1
 _ONE_HTTP_THREAD = 1
-_HTTP_TIMEOUT_S = 10.0
 _SILENT = -1
 
+_FIRST = "one two three four five six seven eight nine ten " * 4
+"""A prompt that is long enough for what a token takes to be read off a copy of its slot."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """How a generation ended.
-
-    Attributes:
-        reason: ``stop``, ``length`` (the bound of the request or the context was reached) or ``cancelled``.
-        input_tokens: tokens of the prompt, `cached_tokens` of which were not computed again.
-        cached_tokens: see above.
-        output_tokens: tokens generated.
-    """
-
-    reason: str
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
+_TOKEN_S = 0.004
+"""Seconds that a token of a prompt takes, until it has been measured."""
 
 
 class Interrupt:
@@ -91,6 +83,7 @@ class LlamaServer:
 
     Args:
         model: the GGUF file.
+        owner: name of whoever owns the conversations' prefixes.
         slots: conversations whose prefix is kept; as many generate at once, the others wait.
         context_tokens: room of one slot, for a prompt and its answer together.
         threads: that generate; 1 is fastest for a model of this size.
@@ -100,12 +93,14 @@ class LlamaServer:
         StageError: the file cannot be loaded.
     """
 
-    def __init__(self, *, model: Path, slots: int, context_tokens: int, threads: int, batch_threads: int) -> None:
+    def __init__(
+        self, *, model: Path, owner: str, slots: int, context_tokens: int, threads: int, batch_threads: int
+    ) -> None:
         self.context_tokens = context_tokens
-        self.slots = slots
         self._changed = threading.Condition()
-        self._table = SlotTable(slots=slots)
         self._time = SharedTime()
+        self._read_tokens = self._read_ms = 0.0
+        self._tokens: dict[str, int] = {}
         self._closing = False
         self._key = secrets.token_urlsafe(32)
         if not model.is_file():
@@ -121,12 +116,19 @@ class LlamaServer:
                 "`duplex models verify` tells which"
             )
             raise StageError(message, stage="llama") from error
+        self._door = SideDoor(path=self._socket, key=self._key)
         # A native server that is closed before its loop has begun never ends (seen in this version); one answer proves
         # that it has.
-        warm = {"prompt": " ", "n_predict": 1, "stream": True}
-        reader = _Reader(on_text=lambda piece: True, over=lambda: False)
+        warm = {"prompt": _FIRST, "n_predict": 1, "id_slot": 0, "stream": True}
+        reader = CompletionReader(on_text=lambda piece: True, over=lambda: False)
         self._server.handle_completions(warm, reader)
         reader.result()
+        tokens, copy = self._door.save(0)
+        self.slot_bytes = self._door.slots()[0].room * -(-len(copy) // tokens)
+        """Memory of one slot, by what llama.cpp writes of a token: keys, values, and some bytes of its place."""
+        self._slots = KvSlots(
+            owner=owner, slots=slots, slot_bytes=self.slot_bytes, copier=self._door, read_s=self._read_s
+        )
 
     def _params(self, model: Path, slots: int, context_tokens: int, threads: int, batch_threads: int) -> Any:
         params = xllamacpp.CommonParams()
@@ -148,7 +150,9 @@ class LlamaServer:
         params.hostnames = [str(self._socket)]
         params.api_keys = [self._key]
         params.n_threads_http = _ONE_HTTP_THREAD
-        params.ui = params.endpoint_slots = params.endpoint_props = params.endpoint_metrics = False
+        params.ui = params.endpoint_props = params.endpoint_metrics = False
+        params.endpoint_slots = True
+        params.slot_save_path = f"{self._socket.parent}/"
         return params
 
     def interrupt(self) -> Interrupt:
@@ -159,11 +163,12 @@ class LlamaServer:
         self,
         prompt: str,
         *,
-        cache_key: str,
+        fence: Fence,
         max_tokens: int,
         temperature: float,
         stop: Sequence[str],
         loop_penalty: float = 0.0,
+        judged: str | None = None,
         on_text: Callable[[str], bool],
         interrupt: Interrupt,
     ) -> Completion:
@@ -175,154 +180,148 @@ class LlamaServer:
 
         Args:
             prompt: as the model is to see it; markers of special tokens in it count as such.
-            cache_key: whose prefix to use.
+            fence: of the turn; the prefix is its session's. A turn that is not the newest of its lane any more is
+                cancelled, and what one wrote that did not come to its end is not counted as there.
             max_tokens: at most this many are generated; fewer where the context ends.
             temperature: 0 is greedy.
             stop: strings that end the answer; they are not part of it.
             loop_penalty: multiplier of the DRY penalty (llama.cpp's ``dry_multiplier``) on repeating what was said
                 already; 0 is off.
+            judged: a special token whose probability after the prompt is wanted (`Completion.judged`): 0 where 20
+                others are more likely.
             on_text: takes one piece of whole characters.
             interrupt: made by `interrupt()`.
 
         Raises:
             StageError: the engine refused or failed, or it is closed.
         """
-        slot = self._acquire(cache_key, interrupt)
+        slot = self._acquire(fence, interrupt)
         if slot is None:
             return Completion(reason="cancelled", input_tokens=0, cached_tokens=0, output_tokens=0)
-        reader = _Reader(on_text=on_text, over=lambda: interrupt.is_set or self._closing)
-        request = {
+        reader = CompletionReader(
+            on_text=on_text,
+            over=lambda: interrupt.is_set or self._closing,
+            judged=self._token(judged) if judged is not None else None,
+        )
+        request: dict[str, object] = {
             "prompt": prompt,
             "n_predict": max_tokens,
             "temperature": temperature,
             "stop": list(stop),
             "dry_multiplier": loop_penalty,
-            "id_slot": slot,
+            "id_slot": slot.index,
             "cache_prompt": True,
             "stream": True,
             "return_progress": True,
         }
+        if judged is not None:
+            request["n_probs"] = _LIKELIEST
         try:
             self._server.handle_completions(request, reader)
         finally:
             with self._changed:
-                self._table.give_back(slot)
-                self._time.end(cache_key, time.monotonic())
+                self._read_tokens += reader.read_tokens
+                self._read_ms += reader.read_ms
+                self._slots.give_back(slot, fence, cached=reader.cached, prompt=reader.prompt, held=reader.held)
+                self._time.end(fence.session_id, time.monotonic())
                 self._changed.notify_all()
         return reader.result()
 
-    def _acquire(self, cache_key: str, interrupt: Interrupt) -> int | None:
+    def _token(self, text: str) -> int:
+        """The id of a special token."""
+        token = self._tokens.get(text)
+        if token is None:
+            token = self._tokens[text] = self._door.tokens(text)[0]
+        return token
+
+    def _acquire(self, fence: Fence, interrupt: Interrupt) -> KvSlot | None:
         with self._changed:
             while not interrupt.is_set:
                 if self._closing:
                     raise StageError("the language model has been shut down", stage="llama")
-                if (slot := self._table.acquire(cache_key)) is not None:
-                    self._time.begin(cache_key, time.monotonic())
+                try:
+                    slot = self._slots.acquire(fence)
+                except StaleState:
+                    return None
+                if slot is not None:
+                    self._time.begin(fence.session_id, time.monotonic())
                     return slot
                 self._changed.wait()
         return None
 
-    def spent(self, cache_key: str) -> float:
+    def _read_s(self, tokens: int) -> float:
+        """What so many tokens of a prompt take, by all that were read until now."""
+        return tokens * (self._read_ms / 1000 / self._read_tokens if self._read_tokens else _TOKEN_S)
+
+    def warm(self, prompt: str) -> None:
+        """Have the beginning of `prompt` in every slot: read it once, and copy it into the others.
+
+        Before the first conversation. Raises StageError.
+        """
+        fences = [Fence(f"warm-{number}", 0, MAIN, 1) for number in range(self._slots.count)]
+        self.generate(
+            prompt,
+            fence=fences[0],
+            max_tokens=1,
+            temperature=0.0,
+            stop=(),
+            on_text=lambda piece: True,
+            interrupt=self.interrupt(),
+        )
+        with self._changed:
+            store = self._slots.store
+            copy = store.snapshot(StateKey(fences[0].session_id, KV))
+            for fence in fences[1:]:
+                self._slots.fill(fence, copy)
+            for fence in fences:
+                self.release(fence.session_id)
+
+    def spent(self, session_id: str) -> float:
         """Seconds that the engine has worked for a conversation; while it does so for several, each has its part.
 
         The engine's own seconds, not a processor's: while the machine is busy with other things they count as well.
         """
         with self._changed:
-            return self._time.spent(cache_key, time.monotonic())
+            return self._time.spent(session_id, time.monotonic())
 
-    def release(self, cache_key: str) -> None:
+    def release(self, session_id: str) -> None:
         """The conversation is over: its slot may be used for another. Nothing is known of its time any more."""
         with self._changed:
-            self._table.release(cache_key)
-            self._time.forget(cache_key)
+            self._slots.release(session_id)
+            self._time.forget(session_id)
 
-    def count_tokens(self, text: str) -> int:
-        """Exact number of tokens of `text` in a prompt, special ones included; takes about half a millisecond.
+    def refs(self, session_id: str | None = None) -> tuple[StateRef, ...]:
+        """The prefixes that are kept: of one conversation, or of all."""
+        with self._changed:
+            return self._slots.store.refs(session_id)
+
+    def counted(self) -> dict[str, int]:
+        """What has become of prefixes so far: how many were evicted, and tokens that were read again for that."""
+        with self._changed:
+            evictions = self._slots.store.counters["evictions"]
+            return {"state_evictions": evictions, "state_rebuilt_tokens": self._slots.rebuilt_tokens}
+
+    def check_integrity(self) -> list[str]:
+        """One sentence for each difference between the ledger and what llama.cpp has in its slots; waits for it.
 
         Raises:
             StageError: the engine does not answer.
         """
-        connection = _UnixConnection(self._socket)
-        body = json.dumps({"content": text, "add_special": False, "parse_special": True})
-        headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
-        try:
-            connection.request("POST", "/tokenize", body, headers)
-            tokens = json.loads(connection.getresponse().read())["tokens"]
-        except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-            raise StageError("llama.cpp does not count tokens", stage="llama") from error
-        finally:
-            connection.close()
-        return len(tokens)
+        with self._changed:
+            resting = self._slots.resting()
+        reports = self._door.slots()
+        with self._changed:
+            return self._slots.check_integrity(reports, since=resting)
+
+    def count_tokens(self, text: str) -> int:
+        """Exact number of tokens of `text` in a prompt; takes about half a millisecond. Raises StageError."""
+        return len(self._door.tokens(text))
 
     def close(self) -> None:
         """End what runs, and give back threads, memory and the socket. Further calls fail; closing twice is fine."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._table.busy)
+            self._changed.wait_for(lambda: not self._slots.busy)
             self._server = None
         self._directory.close()
-
-
-class _Reader:
-    """Takes the chunks of one streamed completion. Called by native code, into which nothing may be raised: whatever
-    goes wrong is kept, ends the stream, and is raised by `result`."""
-
-    def __init__(self, *, on_text: Callable[[str], bool], over: Callable[[], bool]) -> None:
-        self._on_text = on_text
-        self._over = over
-        self._reason: str | None = None
-        self._input = self._cached = self._output = 0
-        self._failure: BaseException | None = None
-
-    def __call__(self, chunk: dict[str, Any]) -> bool:
-        """One chunk; True ends the stream."""
-        try:
-            return self._read(chunk)
-        except BaseException as failure:  # see the class
-            self._failure = failure
-            return True
-
-    def _read(self, chunk: dict[str, Any]) -> bool:
-        if (error := chunk.get("error")) is not None:
-            raise StageError(f"llama.cpp refused: {error.get('message', 'no reason given')}", stage="llama")
-        if (progress := chunk.get("prompt_progress")) is not None:
-            self._input, self._cached = progress["total"], progress["cache"]
-            return self._cancel_if(self._over())
-        choice = chunk["choices"][0]
-        going_on = not choice["text"] or self._on_text(choice["text"])
-        if (timings := chunk.get("timings")) is not None:
-            self._reason = choice["finish_reason"]
-            self._input, self._cached = timings["cache_n"] + timings["prompt_n"], timings["cache_n"]
-            self._output = timings["predicted_n"]
-            return False
-        self._output += 1
-        return self._cancel_if(not going_on or self._over())
-
-    def _cancel_if(self, over: bool) -> bool:
-        if over:
-            self._reason = "cancelled"
-        return over
-
-    def result(self) -> Completion:
-        if self._failure is not None:
-            raise self._failure
-        if self._reason is None:
-            raise StageError("llama.cpp ended without an answer", stage="llama")
-        return Completion(
-            reason=self._reason,
-            input_tokens=self._input,
-            cached_tokens=self._cached,
-            output_tokens=self._output,
-        )
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=_HTTP_TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))

@@ -17,25 +17,23 @@ _ROUNDING = 1e-9
 class Budget:
     """The bounds of everything that a `Price` counts; what is not named has none.
 
-    Bytes and slots are bounds of stone. Compute is an average that bursts: a part of each lane stays free for them, and
+    Bytes are bounds of stone. Compute is an average that bursts: a part of each lane stays free for them, and
     a session that would be alone is never too dear, since a server that admits nobody serves nobody.
 
     Attributes:
         sessions: most of them at one time, whatever they take.
         nbytes: by device.
-        slots: by kind.
         lanes: by name: what engines share the time of.
         headroom: share of each lane that is not given away, in [0, 1).
     """
 
     sessions: int
     nbytes: Mapping[str, int] = field(default_factory=dict)
-    slots: Mapping[str, int] = field(default_factory=dict)
     lanes: Mapping[str, Lane] = field(default_factory=dict)
     headroom: float = 0.2
 
     def __post_init__(self) -> None:
-        amounts = (*self.nbytes.values(), *self.slots.values(), *(lane.most for lane in self.lanes.values()))
+        amounts = (*self.nbytes.values(), *(lane.most for lane in self.lanes.values()))
         if self.sessions < 1 or min(amounts, default=0) < 0 or not 0 <= self.headroom < 1:
             raise StateError("a budget has room for one session at least, and nothing in it is negative")
 
@@ -57,9 +55,6 @@ class Budget:
         for device, most in self.nbytes.items():
             if both.nbytes.get(device, 0) > most:
                 return f"bytes of {device}"
-        for kind, places in self.slots.items():
-            if both.slots.get(kind, 0) > places:
-                return kind
         for name, lane in self.lanes.items():
             if held and lane.load(both.compute) > self.to_give(name) + _ROUNDING:
                 return f"compute of {name}"

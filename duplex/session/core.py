@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from duplex.connector.payload import EndOfTurn, Message, Speech, Text, Transcript
+from duplex.connector.payload import Completeness, EndOfTurn, Message, Speech, Text, Transcript
 from duplex.errors import ClientError
 from duplex.session.answering import Answering
 from duplex.session.conversation import Conversation
@@ -56,7 +56,7 @@ from duplex.session.notices import (
     Transcribed,
     TranscriptionFailed,
 )
-from duplex.session.reading import ReadAhead
+from duplex.session.reading import AHEAD, ReadAhead, certain
 from duplex.session.settings import Provisional, ResponseOptions, SessionLimits, SessionSettings
 
 UNRECOGNISED = 3
@@ -113,6 +113,7 @@ class Session:
         self._limits = limits
         self._lifetime = Lifetime(idle_s=limits.idle_s, lifetime_s=limits.lifetime_s, notice_s=limits.notice_s, now=now)
         self._recognising: dict[Fence, Committed] = {}
+        self._said: Transcript | None = None  # up to the newest pause, while it is being read
 
     def open(self) -> list[Effect]:
         """The first effects."""
@@ -305,8 +306,8 @@ class Session:
                 return self.answering.spoke(fence, handle, now)
             case Completed(fence=fence) if fence == self.listening.fence:
                 return self._close("failed")
-            case Completed(fence=fence) | Failed(fence=fence) if (read := self.reading.ended(fence)) is not None:
-                return read
+            case Completed(fence=fence) | Failed(fence=fence) if fence.lane == AHEAD:
+                return self._read(fence, now)
             case Completed(fence=fence) if fence in self._recognising:
                 return self._unrecognised(fence, "Recognition ended without a transcript.", now)
             case Completed(fence=fence) if self.listening.hears(fence):
@@ -323,11 +324,14 @@ class Session:
                 return self._listened(payload, now) if fence == self.listening.fence else []
             case Transcript():
                 self.listening.heard(fence, payload.end)
-                return self._transcribed(fence, payload, now) if payload.final else self._so_far(fence, payload, now)
+                return self._transcribed(fence, payload, now) if payload.final else self._so_far(fence, payload)
+            case Completeness():
+                whole = self._said is not None and self.reading.words(fence) == self._said.text
+                return self._listened(payload, now) if whole else []
             case Text(text=text):
                 return self.answering.wrote(fence, text)
 
-    def _listened(self, heard: Speech | EndOfTurn, now: float) -> list[Effect]:
+    def _listened(self, heard: Speech | EndOfTurn | Completeness, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for signal in self.listening.hear(heard):
             match signal:
@@ -367,7 +371,7 @@ class Session:
         return answered and self._limits.provisional is Provisional.ANSWER
 
     def _read_ahead(self, words: str) -> list[Effect]:
-        """The user is speaking, and these are the words so far: what is certain of the prompt can be read already."""
+        """The user is speaking, and these are the words so far: so much of the prompt can be read already."""
         idle = self.answering.active_id is None and not self.conversation.awaits_transcript
         if not idle or not self._answers_early:
             return []
@@ -378,16 +382,29 @@ class Session:
             max_tokens=self.answering.most_tokens(self.settings, ResponseOptions()),
         )
 
-    def _so_far(self, fence: Fence, transcript: Transcript, now: float) -> list[Effect]:
-        """The turn goes on, and this is what was said: begin to answer it where it has paused, else read it ahead."""
+    def _so_far(self, fence: Fence, transcript: Transcript) -> list[Effect]:
+        """This is what was said until now. Where the user has paused it may be all, and is judged and then answered."""
         if not self.listening.hears(fence) or not self._answers_early or not transcript.text.strip():
             return []
         if self.listening.paused_at(fence) != transcript.end:
-            return self._read_ahead(transcript.text)
-        return self._paused(transcript, now)
+            return self._read_ahead(certain(transcript.text))
+        self._said = transcript
+        return self._read_ahead(transcript.text)
+
+    def _read(self, fence: Fence, now: float) -> list[Effect]:
+        """The language model has read so far."""
+        words, said = self.reading.words(fence), self._said
+        effects = self.reading.ended(fence)
+        if said is None or words != said.text:
+            return effects
+        self._said = None
+        return [*effects, *self._paused(said, now)]
 
     def _paused(self, transcript: Transcript, now: float) -> list[Effect]:
         """Begin to answer behind a shut gate."""
+        utterance = self.listening.utterance
+        if utterance is None or self.listening.paused_at(utterance.fence) != transcript.end:
+            return []
         taken = self.answering.active_id is not None and not self.answering.provisional
         if taken or self.conversation.awaits_transcript:
             return []

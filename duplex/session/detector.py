@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from duplex.connector.payload import EndOfTurn, Speech
+from duplex.connector.payload import Completeness, EndOfTurn, Speech
 from duplex.errors import StateError
 from duplex.session.loudness import Loudness
 from duplex.session.settings import SemanticVad, ServerVad, TurnDetection
@@ -81,24 +81,22 @@ class End:
 Signal = Onset | Pause | Resume | Ask | End
 
 
-QUESTION = "?？"  # noqa: RUF001  full-width marks are meant
-SENTENCE = ".!…。！" + QUESTION  # noqa: RUF001
-CLOSING = "\"'”’»)"  # noqa: RUF001
+UNJUDGED = 0.35
+"""How complete words count that nobody has judged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enough:
-    """When a silence is long enough.
+    """When a silence is long enough: the turn sounds complete, its words are complete, and it is at least so long.
 
     Attributes:
-        probability: that the turn is complete, at least this.
-        marks: the words so far end with one of these; empty is with anything. Where they are not known, it is as if
-            they ended a statement.
-        silence_ms: then so much silence ends the turn.
+        sound: probability by the sound (`EndOfTurn`), at least.
+        words: probability by the words (`Completeness`), at least.
+        silence_ms: the silence.
     """
 
-    probability: float
-    marks: str = ""
+    sound: float
+    words: float
     silence_ms: int
 
 
@@ -116,10 +114,9 @@ class DetectorPolicy:
         silence_ms: silence that ends the turn without asking; None asks instead.
         ask_ms: silences at which to ask; `ask_again_ms`: more silence before each further question.
         sure: an answer from which on nothing more is asked.
-        enough: what ends the turn; the newest two answers count, by their mean. A pause inside a sentence often sounds
-            complete, but it is shorter than a listener's patience. Who asks waits for the answer, while a statement
-            often goes on: so a question needs less. The figures were chosen on fifty synthetic sentences beside the
-            committed clips.
+        enough: what ends the turn; of the sound the newest two answers count, by their mean. A pause inside a sentence
+            often sounds complete, and its words often are, but seldom both. The figures were chosen on fifty synthetic
+            sentences beside the committed clips, and are the shortest that spare most of their pauses.
         max_silence_ms: silence that ends the turn whatever the answers are.
         max_turn_ms: length that ends it.
     """
@@ -132,10 +129,11 @@ class DetectorPolicy:
     ask_again_ms: int = 200
     sure: float = 0.9875
     enough: tuple[Enough, ...] = (
-        Enough(probability=0.97, marks=QUESTION, silence_ms=272),
-        Enough(probability=0.986, marks=SENTENCE, silence_ms=304),
-        Enough(probability=0.95, marks=SENTENCE, silence_ms=432),
-        Enough(probability=0.5, silence_ms=560),
+        Enough(sound=0.97, words=0.85, silence_ms=208),
+        Enough(sound=0.95, words=0.4, silence_ms=272),
+        Enough(sound=0.986, words=UNJUDGED, silence_ms=304),
+        Enough(sound=0.95, words=0.01, silence_ms=432),
+        Enough(sound=0.5, words=0.0, silence_ms=560),
     )
     max_silence_ms: int = 4000
     max_turn_ms: int = 60_000
@@ -181,7 +179,7 @@ class TurnDetector:
         self._asked: int | None = None
         self._next_ask = self._samples(self._policy.ask_ms[0])
         self._answers: list[float] = []
-        self._mark = SENTENCE[0]
+        self._words = UNJUDGED
 
     def _samples(self, ms: int) -> int:
         return ms * self._hz // 1000
@@ -258,11 +256,9 @@ class TurnDetector:
     def _is_enough(self) -> bool:
         if not self._answers:
             return False
-        probability = sum(self._answers) / len(self._answers)
+        sound = sum(self._answers) / len(self._answers)
         return any(
-            probability >= one.probability
-            and self._silence >= self._samples(one.silence_ms)
-            and (not one.marks or self._mark in one.marks)
+            sound >= one.sound and self._words >= one.words and self._silence >= self._samples(one.silence_ms)
             for one in self._policy.enough
         )
 
@@ -280,11 +276,11 @@ class TurnDetector:
         self._next_ask = self._samples(policy.max_silence_ms) if sure else min(ahead, default=again)
         return self._paused()
 
-    def words(self, words: str) -> list[Signal]:
-        """The words up to the pause, which say something about it too."""
-        if self.state is not TurnState.PAUSED or not words.strip():
+    def judge(self, completeness: Completeness) -> list[Signal]:
+        """Take what the words up to this pause are thought to be."""
+        if self.state is not TurnState.PAUSED:
             return []
-        self._mark = words.strip().rstrip(CLOSING)[-1:] or SENTENCE[0]
+        self._words = completeness.probability
         return self._paused()
 
     def _end(self) -> list[Signal]:

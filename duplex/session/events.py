@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duplex.connector.base import Handle
-from duplex.connector.payload import EndOfTurn, Speech, Text, Transcript
+from duplex.connector.payload import Completeness, EndOfTurn, Speech, Text, Transcript
 from duplex.errors import StageError
 from duplex.session.fence import Fence
 from duplex.session.item import Item
@@ -133,7 +133,7 @@ class Signalled:
     """A stage said something small: what it heard, or the words it made."""
 
     fence: Fence
-    payload: Speech | EndOfTurn | Transcript | Text
+    payload: Speech | EndOfTurn | Transcript | Completeness | Text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duplex.connector.payload import EndOfTurn, Mark, MarkKind, Speech
+from duplex.connector.payload import Completeness, EndOfTurn, Mark, MarkKind, Speech
 from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Signal, TurnDetector, TurnState
 from duplex.session.effects import Abort, Effect, Feed, Retain, Submit, Tell, Update
 from duplex.session.events import AppendAudio
@@ -159,13 +159,19 @@ class Listening:
         start, utterance.fed = utterance.fed, until
         return [Feed(fence=utterance.fence, stage=HEAR, start=start, end=until)]
 
-    def hear(self, report: Speech | EndOfTurn) -> list[Signal]:
-        """Take what a listening stage said; returns the signals that are to be acted on, in order."""
+    def hear(self, report: Speech | EndOfTurn | Completeness) -> list[Signal]:
+        """Take what a stage said of the input; returns the signals that are to be acted on, in order."""
         if isinstance(report, Speech):
             self._listened = max(self._listened, report.start + report.window * len(report.probabilities))
         if self._detector is None:
             return []
-        return self._detector.hear(self._fresh(report)) if isinstance(report, Speech) else self._detector.answer(report)
+        match report:
+            case Speech():
+                return self._detector.hear(self._fresh(report))
+            case EndOfTurn():
+                return self._detector.answer(report)
+            case Completeness():
+                return self._detector.judge(report)
 
     def _fresh(self, report: Speech) -> Speech:
         """Without the windows that were cleared or committed while listening was still at them."""

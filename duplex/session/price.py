@@ -16,19 +16,16 @@ class Price:
     Attributes:
         nbytes: by device.
         compute: by engine: seconds of its work per second of session.
-        slots: by kind: places in something that comes in a fixed number, such as the prefix caches of a model.
     """
 
     nbytes: Mapping[str, int] = field(default_factory=dict)
     compute: Mapping[str, float] = field(default_factory=dict)
-    slots: Mapping[str, int] = field(default_factory=dict)
 
     def at_least(self, other: Price) -> Price:
         """The larger of the two in each dimension."""
         return Price(
             nbytes=_larger(self.nbytes, other.nbytes),
             compute=_larger(self.compute, other.compute),
-            slots=_larger(self.slots, other.slots),
         )
 
 
@@ -36,15 +33,12 @@ def total(prices: Iterable[Price]) -> Price:
     """All of them together."""
     nbytes: dict[str, int] = {}
     compute: dict[str, float] = {}
-    slots: dict[str, int] = {}
     for price in prices:
         for device, count in price.nbytes.items():
             nbytes[device] = nbytes.get(device, 0) + count
         for engine, seconds in price.compute.items():
             compute[engine] = compute.get(engine, 0.0) + seconds
-        for kind, places in price.slots.items():
-            slots[kind] = slots.get(kind, 0) + places
-    return Price(nbytes=nbytes, compute=compute, slots=slots)
+    return Price(nbytes=nbytes, compute=compute)
 
 
 def _larger(one: Mapping[str, N], other: Mapping[str, N]) -> dict[str, N]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from duplex.connector.base import Connector, Handle
-from duplex.connector.payload import EndOfTurn, Payload, Pcm, Speech, Text, Transcript, Voiced
+from duplex.connector.payload import Completeness, EndOfTurn, Payload, Pcm, Speech, Text, Transcript, Voiced
 from duplex.errors import ConnectorFull, StageError, StaleFence, UnknownHandle
 from duplex.orchestrator.core import Deliver, RequestCompleted, RequestFailed
 from duplex.orchestrator.runner import OrchestratorRunner, Report
@@ -344,7 +344,7 @@ class SessionRunner:
         except UnknownHandle:
             self._counters["stale_output"] += 1
             return
-        if isinstance(payload, Speech | EndOfTurn | Transcript | Text):
+        if isinstance(payload, Speech | EndOfTurn | Transcript | Completeness | Text):
             self._report(Signalled(fence=fence, payload=payload))
 
     def _report(self, report: StageReport) -> None:

@@ -25,16 +25,19 @@ class Tariff:
     Bytes are the most that any of these windows had, and what was declared at least: they cannot be taken back.
 
     Args:
-        declared: by the graph; its slots are never learnt.
+        declared: by the graph.
         enough: windows after which the declaration of an engine is not needed any more.
+        oversubscribe: compute is divided by it: a bet that so many sessions never talk at once. Who is measured to take
+            more than that is reckoned at what it takes all the same (`Admission.taken`).
     """
 
-    def __init__(self, *, declared: Price, enough: int = ENOUGH) -> None:
+    def __init__(self, *, declared: Price, enough: int = ENOUGH, oversubscribe: float = 1.0) -> None:
         self._declared = declared
         self._enough = enough
+        self._oversubscribe = oversubscribe
         self._compute: dict[str, deque[float]] = {}
         self._nbytes: dict[str, deque[int]] = {}
-        self._price: Price | None = declared
+        self._price: Price | None = None
 
     @property
     def windows(self) -> dict[str, int]:
@@ -51,7 +54,8 @@ class Tariff:
             nbytes = dict(self._declared.nbytes)
             for device, held in self._nbytes.items():
                 nbytes[device] = max(nbytes.get(device, 0), *held)
-            self._price = Price(nbytes=nbytes, compute=compute, slots=self._declared.slots)
+            compute = {engine: rate / self._oversubscribe for engine, rate in compute.items()}
+            self._price = Price(nbytes=nbytes, compute=compute)
         return self._price
 
     def learn(self, *, compute: Mapping[str, float], nbytes: Mapping[str, int]) -> None:
@@ -67,7 +71,7 @@ class Tariff:
         """Go back to what was declared."""
         self._compute.clear()
         self._nbytes.clear()
-        self._price = self._declared
+        self._price = None
 
     def _safe(self, seen: deque[float], declared: float) -> float:
         if len(seen) < self._enough:

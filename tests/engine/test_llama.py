@@ -1,7 +1,8 @@
-"""engine/llama: whose slot it is, and one real server that generates, cancels, fails and goes away cleanly."""
+"""engine/llama: one real server that generates, cancels, fails, evicts, and goes away cleanly."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -12,12 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from duplex.engine.llama import BATCH_TOKENS, Completion, Interrupt, LlamaServer, _Reader
-from duplex.engine.slots import SlotTable
+from duplex.engine.completion import Completion, CompletionReader
+from duplex.engine.llama import BATCH_TOKENS, Interrupt, LlamaServer
 from duplex.errors import StageError
+from duplex.session.fence import MAIN, Fence
+from duplex.state.ref import StateKey, StateRef
 
 
 def test_threads_that_wait_for_each_other_soon_sleep() -> None:
@@ -32,78 +33,12 @@ def test_threads_that_wait_for_each_other_soon_sleep() -> None:
     assert "GOMP_SPINCOUNT = '1000'" in shown.stderr
 
 
-def test_a_key_keeps_its_slot() -> None:
-    table = SlotTable(slots=2)
-    first = table.acquire("a")
-    assert first is not None
-    table.give_back(first)
-    other = table.acquire("b")
-    assert other not in (None, first)
-    assert table.acquire("a") == first
-
-
-def test_two_requests_of_one_key_never_run_at_once() -> None:
-    table = SlotTable(slots=2)
-    slot = table.acquire("a")
-    assert table.acquire("a") is None
-    assert slot is not None
-    table.give_back(slot)
-    assert table.acquire("a") == slot
-
-
-def test_a_new_key_takes_the_slot_that_was_unused_for_longest() -> None:
-    table = SlotTable(slots=2)
-    slots = {}
-    for key in ("a", "b", "a"):
-        slot = table.acquire(key)
-        assert slot is not None
-        table.give_back(slot)
-        slots[key] = slot
-    assert table.acquire("c") == slots["b"]
-
-
-def test_a_released_slot_goes_before_another_keys() -> None:
-    table = SlotTable(slots=2)
-    slots = {}
-    for key in ("a", "b"):
-        slot = table.acquire(key)
-        assert slot is not None
-        table.give_back(slot)
-        slots[key] = slot
-    table.release("b")
-    assert table.acquire("c") == slots["b"]
-
-
-@given(st.lists(st.tuples(st.sampled_from(["run", "end", "release"]), st.sampled_from("abcde")), max_size=60))
-def test_slots_are_never_shared(steps: list[tuple[str, str]]) -> None:
-    table = SlotTable(slots=3)
-    running: dict[int, str] = {}
-    for step, key in steps:
-        if step == "run":
-            slot = table.acquire(key)
-            if slot is None:
-                assert key in running.values() or len(running) == 3
-            else:
-                assert slot not in running
-                assert key not in running.values() or table.owner(slot) == key
-                running[slot] = key
-        elif step == "release":
-            table.release(key)
-        elif running:
-            slot = next(iter(running))
-            del running[slot]
-            table.give_back(slot)
-        assert table.busy == len(running)
-        owned = [owner for owner in map(table.owner, range(3)) if owner is not None]
-        assert len(owned) == len(set(owned))
-
-
 def _token(text: str) -> dict[str, object]:
     return {"choices": [{"text": text, "finish_reason": None}]}
 
 
-def _reader(on_text: Callable[[str], bool] = lambda piece: True) -> _Reader:
-    return _Reader(on_text=on_text, over=lambda: False)
+def _reader(on_text: Callable[[str], bool] = lambda piece: True) -> CompletionReader:
+    return CompletionReader(on_text=on_text, over=lambda: False)
 
 
 def test_an_engines_refusal_is_raised() -> None:
@@ -132,7 +67,10 @@ def test_a_stream_that_just_ends_is_an_error() -> None:
 
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(StageError, match=r"no model file absent\.gguf"):
-        LlamaServer(model=Path("absent.gguf"), slots=1, context_tokens=256, threads=1, batch_threads=1)
+        LlamaServer(model=Path("absent.gguf"), owner="think", slots=1, context_tokens=256, threads=1, batch_threads=1)
+
+
+_epochs = itertools.count(1)
 
 
 class Run:
@@ -146,15 +84,17 @@ class Run:
         key: str = "a",
         max_tokens: int = 16,
         interrupt: Interrupt | None = None,
+        epoch: int | None = None,
     ) -> None:
         self.pieces: list[str] = []
         self.first = threading.Event()
         self.interrupt = interrupt or server.interrupt()
         self.completion: Completion | None = None
         self.error: Exception | None = None
+        fence = Fence(key, 0, MAIN, next(_epochs) if epoch is None else epoch)
         self._generate = lambda: server.generate(
             prompt,
-            cache_key=key,
+            fence=fence,
             max_tokens=max_tokens,
             temperature=0.0,
             stop=(),
@@ -187,7 +127,9 @@ LONG = "Tell me about the sea and the ships. " * 30
 
 @pytest.fixture(scope="module")
 def server(model_path: Callable[[str], Path]) -> Iterator[LlamaServer]:
-    server = LlamaServer(model=model_path("smollm2/q4_1.gguf"), slots=2, context_tokens=512, threads=1, batch_threads=1)
+    server = LlamaServer(
+        model=model_path("smollm2/q4_1.gguf"), owner="think", slots=2, context_tokens=512, threads=1, batch_threads=1
+    )
     yield server
     server.close()
 
@@ -263,6 +205,112 @@ class TestServer:
         first.interrupt.set()
         first.done()
 
+    def test_a_turn_that_is_not_the_newest_is_cancelled(self, server: LlamaServer) -> None:
+        Run(server, "Hello", key="new", epoch=5).done()
+        late = Run(server, "Hello", key="new", epoch=4)
+        assert (late.done().reason, late.pieces) == ("cancelled", [])
+        server.release("new")
+
+    def test_the_ledger_is_what_llama_has(self, server: LlamaServer) -> None:
+        for held in server.refs():
+            server.release(held.session_id)
+        done = Run(server, "The capital of France is", key="x").done()
+        (ref,) = server.refs("x")
+        assert ref.nbytes == {"host": server.slot_bytes}
+        assert 46_000_000 < server.slot_bytes * 2048 // 512 < 48_000_000
+        assert (ref.owner, ref.version, ref.length) == ("think", 1, done.input_tokens + done.output_tokens - 1)
+        assert server.check_integrity() == []
+        running = Run(server, "Count: 1, 2, 3, 4, 5,", key="y", max_tokens=400)
+        assert running.first.wait(20)
+        assert server.check_integrity() == []
+        running.interrupt.set()
+        running.done()
+        assert server.check_integrity() == []
+        slot = server._slots.store.get(StateKey("x", "kv"))
+        assert slot is not None
+        slot.held = slot._committed = ref.length + 1
+        (found,) = server.check_integrity()
+        assert "tokens, and" in found
+        server.release("x")
+        assert server.check_integrity() == []
+        assert server.refs("x") == ()
+
+    def test_what_was_interrupted_is_not_counted_as_there(self, server: LlamaServer) -> None:
+        first = Run(server, "A list of colours: red, green, blue,", key="i", max_tokens=8).done()
+        whole = self._ref(server, "i").length
+        assert whole == first.input_tokens + 7
+        longer = Run(server, "A list of colours: red, green, blue, and a list of animals: dog,", key="i", max_tokens=99)
+        assert longer.first.wait(20)
+        longer.interrupt.set()
+        done = longer.done()
+        ref = self._ref(server, "i")
+        assert (ref.version, ref.length) == (1, done.cached_tokens)
+        assert ref.length < whole
+        server.release("i")
+
+    def _ref(self, server: LlamaServer, key: str) -> StateRef:
+        (ref,) = server.refs(key)
+        return ref
+
+    def test_three_conversations_on_two_slots(self, server: LlamaServer) -> None:
+        """The one that is the cheapest to read again goes, is read again when its turn comes, and answers the same."""
+        for held in server.refs():
+            server.release(held.session_id)
+        before = server.counted()
+        names = {"ann": "Ann likes tea. " * 12, "bob": "Bob has a red car. ", "cat": "Cat sings in a choir. " * 8}
+        first = {}
+        for key, story in names.items():
+            run = Run(server, story, key=key, max_tokens=12)
+            run.done()
+            first[key] = "".join(run.pieces)
+        assert {ref.session_id for ref in server.refs()} == {"ann", "cat"}
+        again = Run(server, names["bob"], key="bob", max_tokens=12)
+        done = again.done()
+        assert "".join(again.pieces) == first["bob"]
+        after = server.counted()
+        assert after["state_evictions"] == before["state_evictions"] + 2
+        assert after["state_rebuilt_tokens"] - before["state_rebuilt_tokens"] == done.input_tokens - 1
+        assert len(server.refs()) == 2
+        assert server.check_integrity() == []
+        for key in names:
+            server.release(key)
+
+    def test_who_finds_every_slot_at_work_waits(self, server: LlamaServer) -> None:
+        busy = [Run(server, "Count: 1, 2, 3, 4, 5,", key=key, max_tokens=400) for key in ("p", "q")]
+        assert all(run.first.wait(20) for run in busy)
+        third = Run(server, "Hello", key="r", max_tokens=4)
+        third.thread.join(0.2)
+        assert third.thread.is_alive()
+        assert {ref.session_id for ref in server.refs()} == {"p", "q"}
+        busy[0].interrupt.set()
+        assert third.done().output_tokens == 4
+        assert busy[1].thread.is_alive()
+        busy[1].interrupt.set()
+        for run in busy:
+            run.done()
+        for key in ("p", "q", "r"):
+            server.release(key)
+
+    def test_a_session_that_ends_while_it_is_answered_leaves_nothing(self, server: LlamaServer) -> None:
+        run = Run(server, "Count: 1, 2, 3, 4, 5,", key="gone", max_tokens=400)
+        assert run.first.wait(20)
+        run.interrupt.set()
+        server.release("gone")
+        run.done()
+        assert server.refs("gone") == ()
+        assert server.check_integrity() == []
+
+    def test_a_prompt_is_read_once_for_all_slots(self, server: LlamaServer) -> None:
+        prompt = "You are a careful clerk who files every letter in its own drawer, whatever the weather."
+        tokens = server.count_tokens(prompt)
+        server.warm(prompt)
+        assert server.refs() == ()
+        for key in ("one", "two"):
+            done = Run(server, prompt + " Good morning", key=key, max_tokens=1).done()
+            assert done.cached_tokens >= tokens - 1
+        for key in ("one", "two"):
+            server.release(key)
+
     def test_a_prompt_past_the_context_raises(self, server: LlamaServer) -> None:
         run = Run(server, LONG * 3)
         run.thread.join(20)
@@ -291,11 +339,12 @@ def test_it_says_nothing_keeps_ctrl_c_and_leaves_nothing(model_path: Callable[[s
 import os, signal
 from pathlib import Path
 from duplex.engine.llama import LlamaServer
+from duplex.session.fence import Fence
 before = len(os.listdir("/proc/self/task"))
-server = LlamaServer(model=Path({str(model_path("smollm2/q4_1.gguf"))!r}), slots=1, context_tokens=256, threads=1,
-                     batch_threads=1)
-server.generate("Hi", cache_key="a", max_tokens=4, temperature=0.0, stop=(), on_text=lambda piece: True,
-                interrupt=server.interrupt())
+server = LlamaServer(model=Path({str(model_path("smollm2/q4_1.gguf"))!r}), owner="think", slots=1,
+                     context_tokens=256, threads=1, batch_threads=1)
+server.generate("Hi", fence=Fence("a", 0, "main", 1), max_tokens=4, temperature=0.0, stop=(),
+                on_text=lambda piece: True, interrupt=server.interrupt())
 try:
     os.kill(os.getpid(), signal.SIGINT)
     raise SystemExit("Ctrl-C was lost")
@@ -319,5 +368,5 @@ def test_a_broken_file_is_one_sentence(tmp_path: Path) -> None:
     broken.write_bytes(b"GGUF" + bytes(1000))
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(StageError, match=r"cannot load broken\.gguf"):
-        LlamaServer(model=broken, slots=1, context_tokens=256, threads=1, batch_threads=1)
+        LlamaServer(model=broken, owner="think", slots=1, context_tokens=256, threads=1, batch_threads=1)
     assert signal.getsignal(signal.SIGINT) is before

@@ -20,8 +20,10 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 
 @pytest.fixture(scope="session")
 def warm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """The server, as a person starts it; but for a client that does not read it has little patience."""
-    with serving(tmp_path_factory.mktemp("server"), "--slow-reader-s", "1.5") as process:
+    """The server, as a person starts it; but it has four places whatever the machine can bear, and little patience for
+    a client that does not read."""
+    arguments = ("--max-sessions", "4", "--slow-reader-s", "1.5")
+    with serving(tmp_path_factory.mktemp("server"), *arguments) as process:
         yield process
         assert process.stop() == 0
         assert "Traceback" not in process.log()

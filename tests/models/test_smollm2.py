@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from duplex.connector.payload import Message, Payload, Prompt, Text
 from duplex.engine.base import StageRequest
-from duplex.engine.llama import Completion, Interrupt
+from duplex.engine.completion import Completion
+from duplex.engine.llama import Interrupt
 from duplex.engine.worker import Cancellable
 from duplex.errors import StateError
 from duplex.models.smollm2 import chat
@@ -146,7 +147,9 @@ class Parrot:
     def interrupt(self) -> Interrupt:
         return Interrupt(threading.Condition())
 
-    def generate(self, prompt: Prompt, *, on_text: Callable[[str], bool], interrupt: Interrupt) -> Completion:
+    def generate(
+        self, prompt: Prompt, *, fence: Fence, on_text: Callable[[str], bool], interrupt: Interrupt
+    ) -> Completion:
         text = prompt.messages[-1].text
         for start in range(0, len(text), 2):
             self.said += 1
@@ -173,14 +176,14 @@ def test_think_emits_pieces_in_order_and_counts() -> None:
 
 def test_think_stops_when_its_text_is_not_wanted() -> None:
     parrot = Parrot()
-    worker = ThinkWorker(model=parrot)
+    worker = ThinkWorker(model=parrot, fence=FENCE)
     worker.feed(ask("Hello"), lambda payload: False)
     assert parrot.said == 1
 
 
 def test_think_can_be_cancelled() -> None:
     parrot = Parrot()
-    worker = ThinkWorker(model=parrot)
+    worker = ThinkWorker(model=parrot, fence=FENCE)
     assert isinstance(worker, Cancellable)
 
     def cancel(payload: Payload) -> bool:
@@ -192,7 +195,7 @@ def test_think_can_be_cancelled() -> None:
 
 
 def test_think_takes_exactly_one_prompt() -> None:
-    worker = ThinkWorker(model=Parrot())
+    worker = ThinkWorker(model=Parrot(), fence=FENCE)
     with pytest.raises(StateError):
         worker.finish(lambda payload: True)
     with pytest.raises(StateError):
@@ -210,14 +213,27 @@ def test_a_stage_that_was_not_loaded_says_so() -> None:
 @pytest.fixture(scope="module")
 def model(model_path: Callable[[str], Path]) -> Iterator[SmolLM2]:
     path = model_path("smollm2/q4_1.gguf")
-    model = SmolLM2(model=path, sessions=2, context_tokens=512, threads=1, batch_threads=1)
+    model = SmolLM2(model=path, owner="think", caches=2, context_tokens=512, threads=1, batch_threads=1)
     yield model
     model.close()
 
 
+_epochs = itertools.count(1)
+
+
+def fence(session: str) -> Fence:
+    """Of the next turn."""
+    return Fence(session, 1, MAIN, next(_epochs))
+
+
 def answer(model: SmolLM2, prompt: Prompt) -> tuple[str, Completion]:
     pieces: list[str] = []
-    done = model.generate(prompt, on_text=lambda piece: pieces.append(piece) is None, interrupt=model.interrupt())
+    done = model.generate(
+        prompt,
+        fence=fence(prompt.cache_key),
+        on_text=lambda piece: pieces.append(piece) is None,
+        interrupt=model.interrupt(),
+    )
     return "".join(pieces), done
 
 
@@ -245,7 +261,7 @@ class TestModel:
             prompt = Prompt(messages=messages, cache_key=key, max_tokens=4, temperature=0.0)
             _, done = answer(model, prompt)
             assert done.input_tokens - done.cached_tokens <= 12
-            model.release(key)
+            model.state.release(key)
 
     def test_a_conversation_past_the_context_goes_on(self, model: SmolLM2) -> None:
         said = [system(INSTRUCTIONS)]
@@ -261,7 +277,7 @@ class TestModel:
                 pieces.append(piece)
                 return len(pieces) < 6
 
-            done = model.generate(prompt, on_text=on_text, interrupt=model.interrupt())
+            done = model.generate(prompt, fence=fence("long"), on_text=on_text, interrupt=model.interrupt())
             assert pieces
             read += done.input_tokens - done.cached_tokens
             said.append(assistant("".join(pieces) + " and so on, until the river meets the sea somewhere far away."))

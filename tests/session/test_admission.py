@@ -180,7 +180,7 @@ class TestQueue:
         assert retry_after_s(5000) == 60
 
 
-TALK = Price(nbytes={"host": 100}, compute={"think": 0.3, "hear": 0.1}, slots={"caches": 1})
+TALK = Price(nbytes={"host": 100}, compute={"think": 0.3, "hear": 0.1})
 
 
 def budget(**rest: object) -> Budget:
@@ -200,7 +200,6 @@ class TestBudget:
             ({"lanes": {}}, 100, "sessions"),
             ({"lanes": {"think": Lane(most=1.0, weights={"think": 1.0})}}, 3, "compute of think"),
             ({"lanes": {}, "nbytes": {"host": 450}}, 4, "bytes of host"),
-            ({"lanes": {}, "slots": {"caches": 5}}, 5, "caches"),
             ({"sessions": 1}, 1, "sessions"),
         ],
     )
@@ -219,7 +218,7 @@ class TestBudget:
 
     @pytest.mark.parametrize(
         "rest",
-        [{"sessions": 0}, {"headroom": 1.0}, {"headroom": -0.1}, {"nbytes": {"host": -1}}, {"slots": {"caches": -1}}],
+        [{"sessions": 0}, {"headroom": 1.0}, {"headroom": -0.1}, {"nbytes": {"host": -1}}],
     )
     def test_a_negative_budget_is_refused(self, rest: dict[str, object]) -> None:
         with pytest.raises(StateError):
@@ -272,12 +271,25 @@ class TestTariff:
         self.learn(tariff, 256, think=0.2)
         assert tariff.price.compute["think"] == 0.2
 
+    def test_more_can_be_let_in_than_can_talk(self) -> None:
+        """A session is reckoned at a part of talking, and at all that it takes once it takes more."""
+        admission = Admission(budget=budget(), tariff=Tariff(declared=TALK, oversubscribe=10.0))
+        for number in range(20):
+            arrive(admission, str(number))
+        assert admission.taken().compute["think"] == pytest.approx(20 * 0.03)
+        for name in "01":
+            admission.receive(Used(session_id=name, compute={"think": 5.0}, nbytes={}), WINDOW_S)
+        admission.tariff.forget()
+        assert admission.taken().compute["think"] == pytest.approx(18 * 0.03 + 2 * 0.5)
+        with pytest.raises(AdmissionRefused, match="compute of think"):
+            arrive(admission, "one more")
+        assert admission.taken().nbytes == {"host": 2000}
+
     def test_bytes_are_the_most_that_were_seen(self) -> None:
         tariff = Tariff(declared=TALK)
         for held in (50, 700, 60):
             tariff.learn(compute={}, nbytes={"host": held})
         assert tariff.price.nbytes == {"host": 700}
-        assert tariff.price.slots == TALK.slots
 
 
 class TestMeasuring:

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from duplex.connector.payload import Message, Prompt
-from duplex.engine.llama import Completion, Interrupt, LlamaServer
+from duplex.engine.completion import Completion
+from duplex.engine.llama import Interrupt, LlamaServer
 from duplex.models.smollm2 import chat
 from duplex.models.smollm2.window import fit
+from duplex.session.fence import Fence
 
 _MARKER_TOKENS = 8
 """Upper bound of what a message's markers cost."""
@@ -26,13 +28,14 @@ _LOOP_PENALTY = 0.8
 
 
 class SmolLM2:
-    """Answers prompts for several conversations at once. Every method may be called from any thread.
+    """Answers prompts for any number of conversations. Every method may be called from any thread.
 
     Args:
         model: ``smollm2/q4_1.gguf``.
-        sessions: conversations whose history stays cached.
+        owner: name of whoever owns the cached histories.
+        caches: conversations whose history stays cached, and that are answered at once; the others are read anew.
         context_tokens: longest history with its answer, per conversation, 256 at least. What is too long is cut by
-            `window.fit`. One conversation of 2,048 tokens takes 47 MB.
+            `window.fit`. A cache of 2,048 tokens takes 47 MB.
         threads: that generate.
         batch_threads: that read prompts.
 
@@ -40,34 +43,33 @@ class SmolLM2:
         StageError: the file cannot be loaded.
     """
 
-    def __init__(self, *, model: Path, sessions: int, context_tokens: int, threads: int, batch_threads: int) -> None:
+    def __init__(
+        self, *, model: Path, owner: str, caches: int, context_tokens: int, threads: int, batch_threads: int
+    ) -> None:
         self._server = LlamaServer(
             model=model,
-            slots=sessions,
+            owner=owner,
+            slots=caches,
             context_tokens=context_tokens,
             threads=threads,
             batch_threads=batch_threads,
         )
         self._context_tokens = context_tokens
-        self._sessions = sessions
         self._counted: dict[int, int] = {}
 
     def warm(self, instructions: str) -> None:
-        """Have `instructions` in the cache of every conversation, so that the first answer is as quick as the next."""
+        """Have `instructions` in every cache, so that the first answer is as quick as the next. Raises StageError."""
         messages = (Message(role="system", text=instructions), Message(role="user", text="Hello."))
-        for number in range(self._sessions):
-            key = f"warm-{number}"
-            prompt = Prompt(messages=messages, cache_key=key, max_tokens=1, temperature=0.0)
-            self.generate(prompt, on_text=lambda piece: True, interrupt=self.interrupt())
-        for number in range(self._sessions):
-            self.release(f"warm-{number}")
+        self._server.warm(chat.prompt(messages))
 
     def interrupt(self) -> Interrupt:
         """A new handle that ends one call of `generate`."""
         return self._server.interrupt()
 
-    def generate(self, prompt: Prompt, *, on_text: Callable[[str], bool], interrupt: Interrupt) -> Completion:
-        """Answer `prompt`, or only read it where it is not complete; see `LlamaServer.generate`.
+    def generate(
+        self, prompt: Prompt, *, fence: Fence, on_text: Callable[[str], bool], interrupt: Interrupt
+    ) -> Completion:
+        """Answer `prompt`, or only read and judge it where it is not complete; see `LlamaServer.generate`.
 
         Raises:
             StageError: the engine failed.
@@ -77,11 +79,12 @@ class SmolLM2:
         budget = self._context_tokens - answer - _MARKER_TOKENS
         return self._server.generate(
             chat.prompt(self._fit(prompt.messages, budget), complete=prompt.complete),
-            cache_key=prompt.cache_key,
-            max_tokens=prompt.max_tokens if prompt.complete else 0,
+            fence=fence,
+            max_tokens=prompt.max_tokens if prompt.complete else 1,
             temperature=prompt.temperature,
             stop=chat.STOP,
             loop_penalty=_LOOP_PENALTY,
+            judged=None if prompt.complete else chat.STOP[0],
             on_text=on_text if prompt.complete else _unsaid,
             interrupt=interrupt,
         )
@@ -104,13 +107,10 @@ class SmolLM2:
             self._counted[key] = tokens
         return tokens
 
-    def spent(self, cache_key: str) -> float:
-        """Seconds of the engine's work for a conversation; see `LlamaServer.spent`."""
-        return self._server.spent(cache_key)
-
-    def release(self, cache_key: str) -> None:
-        """The conversation is over: another may have its cache."""
-        self._server.release(cache_key)
+    @property
+    def state(self) -> LlamaServer:
+        """Whoever keeps the histories: what it has of whom, and what that costs."""
+        return self._server
 
     def close(self) -> None:
         """End what runs, and give back threads and memory."""
@@ -118,8 +118,8 @@ class SmolLM2:
 
 
 def _unsaid(piece: str) -> bool:
-    """llama.cpp generates one token at least, and it is not wanted."""
-    return False
+    """The one token by which a prompt is judged is not wanted."""
+    return True
 
 
 def _shortened(message: Message, budget_tokens: int) -> Message:

@@ -49,7 +49,7 @@ VOICE = StageGraph(
             name="think",
             lifetime="turn",
             accepts=frozenset({Kind.PROMPT}),
-            gives=frozenset({Kind.TEXT}),
+            gives=frozenset({Kind.TEXT, Kind.COMPLETENESS}),
             final_output=True,
             load=0.13,
         ),

@@ -17,6 +17,7 @@ from duplex.models.voice.hear import HearStage
 from duplex.models.voice.listen import ListenStage
 from duplex.models.voice.talk import TalkStage
 from duplex.models.voice.think import ThinkStage
+from duplex.state.ref import StateRef
 
 INSTRUCTIONS = "You are a friendly voice assistant. Answer in one or two short sentences."
 """What a session is told where its client says nothing."""
@@ -38,7 +39,8 @@ class VoicePipeline:
     Args:
         path: where a model file lies, by its key in the store.
         connector: carries the payloads.
-        sessions: conversations at one time; each has a prefix cache of its own.
+        sessions: at one time, whether anything is said in them or not.
+        prefix_caches: conversations whose history the language model keeps at hand, and that it answers at once.
         workers: threads that run the small models.
         context_tokens: context of the language model, per conversation.
         llama_threads, llama_batch_threads: threads that generate, and that read prompts.
@@ -50,6 +52,7 @@ class VoicePipeline:
         path: Callable[[str], Path],
         connector: Connector,
         sessions: int,
+        prefix_caches: int,
         workers: int,
         context_tokens: int,
         llama_threads: int,
@@ -65,7 +68,8 @@ class VoicePipeline:
         def load_model() -> SmolLM2:
             self._model = SmolLM2(
                 model=gguf,
-                sessions=sessions,
+                owner="think",
+                caches=prefix_caches,
                 context_tokens=context_tokens,
                 threads=llama_threads,
                 batch_threads=llama_batch_threads,
@@ -85,7 +89,7 @@ class VoicePipeline:
         code2wav = Code2WavStage()
         self._pool = WorkerPool(threads=workers, name="stages", capacity=4096, reserved=1)
         # A thread that thinks sleeps in native code for as long as an answer takes.
-        self._thinking = WorkerPool(threads=sessions, name="think", capacity=4 * sessions)
+        self._thinking = WorkerPool(threads=prefix_caches, name="think", capacity=4 * sessions)
         self._pooled = {
             "think": self._engine("think", think, think.load, pool=self._thinking, priority=0),
             "listen": self._engine("listen", listen, listen.load),
@@ -141,7 +145,7 @@ class VoicePipeline:
         """Seconds that each stage has worked for a session."""
         spent = {stage: engine.spent(session_id) for stage, engine in self._pooled.items()}
         if self._model is not None:
-            spent["think"] = self._model.spent(session_id)  # its thread is asleep meanwhile
+            spent["think"] = self._model.state.spent(session_id)  # its thread is asleep meanwhile
         return spent
 
     def release(self, session_id: str) -> None:
@@ -149,7 +153,22 @@ class VoicePipeline:
         for engine in self._pooled.values():
             engine.forget(session_id)
         if self._model is not None:
-            self._model.release(session_id)
+            self._model.state.release(session_id)
+
+    def refs(self, session_id: str) -> tuple[StateRef, ...]:
+        """The state that the engines hold for a session."""
+        return self._model.state.refs(session_id) if self._model is not None else ()
+
+    def counted(self) -> dict[str, int]:
+        """What has become of the engines' state so far, by kind."""
+        return self._model.state.counted() if self._model is not None else {}
+
+    def check_integrity(self) -> list[str]:
+        """One sentence for each thing that an engine holds and its ledger does not say, or the other way round.
+
+        Waits for the engines. Raises StageError where one does not answer.
+        """
+        return self._model.state.check_integrity() if self._model is not None else []
 
     def close(self) -> None:
         """Give back threads and models; the engines have been stopped before."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from duplex.connector.payload import Payload, Prompt, Text
+from duplex.connector.payload import Completeness, Payload, Prompt, Text
 from duplex.engine.base import StageRequest
-from duplex.engine.llama import Completion, Interrupt
+from duplex.engine.completion import Completion
+from duplex.engine.llama import Interrupt
 from duplex.engine.worker import Emit, Usage, Worker
 from duplex.errors import StateError
+from duplex.session.fence import Fence
 
 
 class LanguageModel(Protocol):
@@ -17,14 +19,16 @@ class LanguageModel(Protocol):
 
     def interrupt(self) -> Interrupt: ...
 
-    def generate(self, prompt: Prompt, *, on_text: Callable[[str], bool], interrupt: Interrupt) -> Completion: ...
+    def generate(
+        self, prompt: Prompt, *, fence: Fence, on_text: Callable[[str], bool], interrupt: Interrupt
+    ) -> Completion: ...
 
 
 class ThinkStage:
     """Makes a worker for each turn.
 
     A worker occupies its thread while it generates, asleep in native code: give this stage a pool of its own,
-    with one thread for each conversation.
+    with one thread for each answer that is made at the same time.
 
     Args:
         load_model: loads the language model.
@@ -41,14 +45,16 @@ class ThinkStage:
     def __call__(self, request: StageRequest) -> Worker:
         if self._model is None:
             raise StateError(f"{request.stage}: used before it was loaded")
-        return ThinkWorker(model=self._model)
+        return ThinkWorker(model=self._model, fence=request.fence)
 
 
 class ThinkWorker:
-    """One answer. Takes one `Prompt` and generates while it is fed; emits `Text`."""
+    """One answer. Takes one `Prompt` and generates while it is fed; emits `Text`, or, for one that is not complete,
+    `Completeness`."""
 
-    def __init__(self, *, model: LanguageModel) -> None:
+    def __init__(self, *, model: LanguageModel, fence: Fence) -> None:
         self._model = model
+        self._fence = fence
         self._interrupt = model.interrupt()
         self._done: Completion | None = None
         self._start = 0
@@ -67,7 +73,9 @@ class ThinkWorker:
             start, self._start = self._start, self._start + len(piece)
             return emit(Text(text=piece, start=start))
 
-        self._done = self._model.generate(payload, on_text=on_text, interrupt=self._interrupt)
+        self._done = self._model.generate(payload, fence=self._fence, on_text=on_text, interrupt=self._interrupt)
+        if self._done.judged is not None:
+            emit(Completeness(probability=self._done.judged))
 
     def cancel(self) -> None:
         """End the generation: within a token, or within one batch of a prompt that is still being read."""
