@@ -130,10 +130,13 @@ class DetectorPolicy:
     sure: float = 0.9875
     enough: tuple[Enough, ...] = (
         Enough(sound=0.97, words=0.85, silence_ms=208),
-        Enough(sound=0.95, words=0.4, silence_ms=272),
+        Enough(sound=0.975, words=0.4, silence_ms=272),
         Enough(sound=0.986, words=UNJUDGED, silence_ms=304),
-        Enough(sound=0.95, words=0.01, silence_ms=432),
-        Enough(sound=0.5, words=0.0, silence_ms=560),
+        Enough(sound=0.95, words=0.15, silence_ms=432),
+        Enough(sound=0.986, words=0.01, silence_ms=432),
+        Enough(sound=0.5, words=0.01, silence_ms=560),
+        Enough(sound=0.5, words=0.0, silence_ms=800),
+        Enough(sound=0.1, words=0.1, silence_ms=1200),
     )
     max_silence_ms: int = 4000
     max_turn_ms: int = 60_000
@@ -203,6 +206,7 @@ class TurnDetector:
     def _window(self, probability: float, window: int, levels: Sequence[float]) -> list[Signal]:
         policy = self._policy
         if self.state is TurnState.QUIET:
+            self._loudness.room(levels, window=window)
             self._run = self._run + window if probability >= policy.threshold else 0
             if self._run < self._samples(policy.onset_ms):
                 return []
@@ -254,7 +258,7 @@ class TurnDetector:
 
     @property
     def _is_enough(self) -> bool:
-        if not self._answers:
+        if not self._answers or self._asked is not None:
             return False
         sound = sum(self._answers) / len(self._answers)
         return any(

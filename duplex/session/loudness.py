@@ -7,6 +7,15 @@ from collections.abc import Sequence
 RANGE_DB = 25.0
 """What is so much weaker than the loudest of the speech around it is not part of a word, but for its faintest end."""
 
+LEAST_RANGE_DB = 15.0
+"""The same in a noisy room: there the noise hides what is weaker."""
+
+ABOVE_ROOM_DB = 8.0
+"""A frame of noise is seldom so much louder than the noise is on average."""
+
+ROOM_S = 1.0
+"""Over so long the room's noise is averaged."""
+
 DECAY_DB_S = 10.0
 """How fast the loudest is forgotten, so that a sentence which begins aloud may end softly."""
 
@@ -21,8 +30,8 @@ AGAIN_WINDOWS = 3
 
 
 class Loudness:
-    """Follows the loudness of one turn, frame by frame. In a room that is as loud as the speech it says nothing:
-    nothing is quiet then, and the end of the speech is where the detector saw it.
+    """Follows the loudness of the room and of one turn, frame by frame. Where the room is nearly as loud as the speech
+    it says nothing: nothing is quiet then, and the end of the speech is where the detector saw it.
 
     Args:
         hz: samples per second of the positions.
@@ -30,6 +39,7 @@ class Loudness:
 
     def __init__(self, *, hz: int) -> None:
         self._hz = hz
+        self._room: float | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -49,6 +59,22 @@ class Loudness:
         """Whether it was quiet and has just become loud: a word may be beginning."""
         return 0 < self._again <= AGAIN_WINDOWS
 
+    def room(self, levels: Sequence[float], *, window: int) -> None:
+        """Take the levels of a window of `window` samples in which nobody speaks."""
+        if levels:
+            mean = sum(levels) / len(levels)
+            share = min(1.0, window / (ROOM_S * self._hz))
+            self._room = mean if self._room is None else self._room + share * (mean - self._room)
+
+    @property
+    def _floor(self) -> float:
+        """What is weaker than this is no speech; of a turn that has begun."""
+        assert self._peak is not None
+        floor = self._peak - RANGE_DB
+        if self._room is not None:
+            floor = max(floor, self._room + ABOVE_ROOM_DB)
+        return min(floor, self._peak - LEAST_RANGE_DB)
+
     def hear(self, levels: Sequence[float], *, end: int, window: int, voice: bool) -> None:
         """Take the levels (dBFS) of the window of `window` samples that ends at `end`.
 
@@ -61,7 +87,7 @@ class Loudness:
             self._peak = loudest
         elif voice and not self.quiet:
             self._peak = max(self._peak - DECAY_DB_S * window / self._hz, loudest)
-        floor = self._peak - RANGE_DB
+        floor = self._floor
         if loudest < floor:
             self._again = 0
         elif not voice and (self.quiet or self._again):
