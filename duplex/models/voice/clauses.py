@@ -38,7 +38,7 @@ _CLINGING = re.compile(
 _PAUSE_WORDS = (2, 4, 8, 12)
 """Fewest words of the first, second, third and any later clause that may end at a comma or the like."""
 
-_MOST_WORDS = (8, 12, 20, 30)
+_MOST_WORDS = (5, 12, 20, 30)
 """Words after which a clause without any mark is cut between two words."""
 
 _LONGEST_TOKEN = 300

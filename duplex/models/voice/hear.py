@@ -96,7 +96,7 @@ class HearWorker:
             case Mark(mark=MarkKind.PAUSE):
                 if self._resume(payload) is None and (decoded := self._decode(payload.start, payload.end, self._stop)):
                     self._paused = decoded
-                    self._show(emit, decoded, final=False)
+                    self._show(emit, decoded, final=False, again=True)
             case Mark(mark=MarkKind.END):
                 if decoded := self._resume(payload) or self._decode(payload.start, payload.end, self._stop):
                     self._show(emit, decoded, final=True)
@@ -169,9 +169,10 @@ class HearWorker:
         self._latest = _Decoded(start=start, end=end, heard=heard)
         return self._latest
 
-    def _show(self, emit: Emit, decoded: _Decoded, *, final: bool) -> None:
+    def _show(self, emit: Emit, decoded: _Decoded, *, final: bool, again: bool = False) -> None:
+        """Give out the words; the same ones once more only where they are the last, or where `again` says so."""
         text = " ".join((*self._settled, decoded.heard.text)).strip()
-        if final or text != self._shown:
+        if final or again or text != self._shown:
             self._shown = text
             self._final = final
             self._reported = max(self._reported, decoded.end)
