@@ -81,22 +81,18 @@ class End:
 Signal = Onset | Pause | Resume | Ask | End
 
 
-UNJUDGED = 0.35
-"""How complete words count that nobody has judged."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enough:
     """When a silence is long enough: the turn sounds complete, its words are complete, and it is at least so long.
 
     Attributes:
         sound: probability by the sound (`EndOfTurn`), at least.
-        words: probability by the words (`Completeness`), at least.
+        words: probability by the words (`Completeness`), at least; None where nobody has judged them.
         silence_ms: the silence.
     """
 
     sound: float
-    words: float
+    words: float | None
     silence_ms: int
 
 
@@ -129,12 +125,14 @@ class DetectorPolicy:
     ask_again_ms: int = 200
     sure: float = 0.9875
     enough: tuple[Enough, ...] = (
-        Enough(sound=0.97, words=0.85, silence_ms=208),
-        Enough(sound=0.975, words=0.4, silence_ms=272),
-        Enough(sound=0.986, words=UNJUDGED, silence_ms=304),
+        Enough(sound=0.981, words=0.9, silence_ms=208),
+        Enough(sound=0.981, words=0.7, silence_ms=272),
+        Enough(sound=0.986, words=None, silence_ms=304),
         Enough(sound=0.95, words=0.15, silence_ms=432),
         Enough(sound=0.986, words=0.01, silence_ms=432),
+        Enough(sound=0.95, words=None, silence_ms=432),
         Enough(sound=0.5, words=0.01, silence_ms=560),
+        Enough(sound=0.5, words=None, silence_ms=560),
         Enough(sound=0.5, words=0.0, silence_ms=800),
         Enough(sound=0.1, words=0.1, silence_ms=1200),
     )
@@ -182,7 +180,7 @@ class TurnDetector:
         self._asked: int | None = None
         self._next_ask = self._samples(self._policy.ask_ms[0])
         self._answers: list[float] = []
-        self._words = UNJUDGED
+        self._words: float | None = None
 
     def _samples(self, ms: int) -> int:
         return ms * self._hz // 1000
@@ -262,9 +260,14 @@ class TurnDetector:
             return False
         sound = sum(self._answers) / len(self._answers)
         return any(
-            sound >= one.sound and self._words >= one.words and self._silence >= self._samples(one.silence_ms)
+            sound >= one.sound and self._worded(one) and self._silence >= self._samples(one.silence_ms)
             for one in self._policy.enough
         )
+
+    def _worded(self, one: Enough) -> bool:
+        if self._words is None or one.words is None:
+            return self._words is one.words
+        return self._words >= one.words
 
     def answer(self, verdict: EndOfTurn) -> list[Signal]:
         """Take the answer to the latest `Ask`; one to an older question is ignored: speech went on since."""
