@@ -10,7 +10,7 @@ RANGE_DB = 25.0
 LEAST_RANGE_DB = 15.0
 """The same in a noisy room: there the noise hides what is weaker."""
 
-ABOVE_ROOM_DB = 8.0
+ABOVE_ROOM_DB = 12.0
 """A frame of noise is seldom so much louder than the noise is on average."""
 
 ROOM_S = 1.0
@@ -22,7 +22,7 @@ DECAY_DB_S = 10.0
 LAG_MS = 160
 """A detector follows loudness by no more than this: a longer way back would be into the speech itself."""
 
-QUIET_MS = 64
+QUIET_MS = 40
 """What is quiet for so long is a pause, or the closure before a very slow consonant."""
 
 AGAIN_WINDOWS = 3

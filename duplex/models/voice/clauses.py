@@ -129,7 +129,8 @@ class ClauseSplitter:
             ending = self._ending_at(run.end(), gap, following.group()[0]) if self._words else Ending.NONE
             if ending is not Ending.NONE:
                 return run.end(), ending
-            if len(self._words) >= _at(_MOST_WORDS, self._number):
+            slow = self._number == 0 and following.group()[0].isdigit() and len(self._words) >= _PAUSE_WORDS[0]
+            if slow or len(self._words) >= _at(_MOST_WORDS, self._number):
                 return self._between_words(), Ending.NONE
         return None
 
