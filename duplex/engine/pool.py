@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import os
 import threading
 from collections.abc import Callable
 
@@ -31,15 +30,13 @@ class WorkerPool:
         name: prefix of the threads' names.
         capacity: most jobs that may wait. The policy when full is to refuse: whoever submits has to give up something.
         reserved: number of further threads, which take jobs of priority `URGENT` only.
-        nice: how far the threads stand back behind the process's other ones (Linux knows it by thread), 0 to 19.
     """
 
-    def __init__(self, *, threads: int, name: str, capacity: int, reserved: int = 0, nice: int = 0) -> None:
+    def __init__(self, *, threads: int, name: str, capacity: int, reserved: int = 0) -> None:
         if threads < 1 or capacity < 1 or reserved < 0:
             raise StateError(f"pool {name}: needs at least one thread and room for one job")
         self._name = name
         self._capacity = capacity
-        self._nice = nice
         self._changed = threading.Condition()
         self._waiting: list[tuple[int, int, Job]] = []
         self._order = itertools.count()
@@ -85,8 +82,6 @@ class WorkerPool:
             thread.join()
 
     def _work(self, urgent_only: bool) -> None:
-        if self._nice:
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._nice)
         while (job := self._next(urgent_only)) is not None:
             try:
                 job()

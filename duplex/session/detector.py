@@ -110,7 +110,9 @@ class DetectorPolicy:
         silence_ms: silence that ends the turn without asking; None asks instead.
         ask_ms: silences at which to ask; `ask_again_ms`: more silence before each further question.
         sure: an answer from which on nothing more is asked.
-        enough: what ends the turn; of the sound the newest two answers count, by their mean. A pause inside a sentence
+        kept: of the answers to one pause so many count, the newest, by their mean: each for itself is uncertain, and
+            another one with every few frames more of silence.
+        enough: what ends the turn. A pause inside a sentence
             often sounds complete, and its words often are, but seldom both. The figures were chosen on fifty synthetic
             sentences beside the committed clips, and are the shortest that spare most of their pauses.
         max_silence_ms: silence that ends the turn whatever the answers are.
@@ -121,12 +123,12 @@ class DetectorPolicy:
     onset_ms: int = 64
     pause_ms: int = 32
     silence_ms: int | None = None
-    ask_ms: tuple[int, ...] = (64, 160)
+    ask_ms: tuple[int, ...] = (64, 112, 160)
     ask_again_ms: int = 200
     sure: float = 0.9875
+    kept: int = 3
     enough: tuple[Enough, ...] = (
-        Enough(sound=0.981, words=0.9, silence_ms=208),
-        Enough(sound=0.981, words=0.7, silence_ms=272),
+        Enough(sound=0.977, words=0.7, silence_ms=256),
         Enough(sound=0.986, words=None, silence_ms=304),
         Enough(sound=0.95, words=0.15, silence_ms=432),
         Enough(sound=0.986, words=0.01, silence_ms=432),
@@ -276,7 +278,7 @@ class TurnDetector:
         policy = self._policy
         asked = self._silence - (self._position - self._asked)
         self._asked = None
-        self._answers = [*self._answers[-1:], verdict.probability]
+        self._answers = [*self._answers[1 - policy.kept :], verdict.probability]
         ahead = [at for ms in policy.ask_ms if (at := self._samples(ms)) > asked]
         sure = verdict.probability >= policy.sure
         again = self._silence + self._samples(policy.ask_again_ms)

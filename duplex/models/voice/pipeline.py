@@ -29,8 +29,6 @@ TRANSCRIBER = "moonshine-tiny-en"
 # waits for comes before audio that will be needed later, and so on to recognition.
 _PRIORITY = {"listen": 0, "code2wav": 1, "talk": 2, "endpoint": 2, "hear": 3}
 
-_STAND_BACK = 10
-
 _INBOX = {"listen": 1024, "endpoint": 1024, "hear": 8192, "think": 16, "talk": 1024, "code2wav": 256}
 """Chunks that may wait for one request; `hear` takes whole files that come faster than real time."""
 
@@ -90,14 +88,12 @@ class VoicePipeline:
         talk = TalkStage(acoustic=path("hibari/acoustic.onnx"))
         code2wav = Code2WavStage()
         self._pool = WorkerPool(threads=workers, name="stages", capacity=4096, reserved=1)
-        # Whether a turn is over may be known a little later, where the answer to it must not be.
-        self._asking = WorkerPool(threads=workers, name="endpoint", capacity=4 * sessions, nice=_STAND_BACK)
         # A thread that thinks sleeps in native code for as long as an answer takes; another one may read ahead.
         self._thinking = WorkerPool(threads=2 * prefix_caches, name="think", capacity=8 * sessions)
         self._pooled = {
             "think": self._engine("think", think, think.load, pool=self._thinking, priority=0),
             "listen": self._engine("listen", listen, listen.load),
-            "endpoint": self._engine("endpoint", endpoint, endpoint.load, pool=self._asking),
+            "endpoint": self._engine("endpoint", endpoint, endpoint.load),
             "hear": self._engine("hear", hear, hear.load),
             "talk": self._engine("talk", talk, talk.load),
             "code2wav": self._engine("code2wav", code2wav, code2wav.load),
@@ -177,7 +173,6 @@ class VoicePipeline:
     def close(self) -> None:
         """Give back threads and models; the engines have been stopped before."""
         self._thinking.close()
-        self._asking.close()
         self._pool.close()
         if self._model is not None:
             self._model.close()
