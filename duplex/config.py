@@ -104,7 +104,7 @@ class ComputeConfig:
 
     workers: int = setting(2, "threads that run the stages' models", least=1, most=256)
     llama_threads: int = setting(1, "threads of llama.cpp while it generates", least=1, most=256)
-    llama_batch_threads: int = setting(2, "threads of llama.cpp while it reads a prompt", least=1, most=256)
+    llama_batch_threads: int = setting(1, "threads of llama.cpp while it reads a prompt", least=1, most=256)
     context_tokens: int = setting(2048, "context of the language model, per session", least=256, most=131072)
     prefix_caches: int = setting(
         4, "sessions whose history the language model keeps at hand, and that it answers at once", least=1, most=256

@@ -123,12 +123,12 @@ class DetectorPolicy:
     onset_ms: int = 64
     pause_ms: int = 32
     silence_ms: int | None = None
-    ask_ms: tuple[int, ...] = (64, 112, 160)
+    ask_ms: tuple[int, ...] = (96, 144)
     ask_again_ms: int = 200
     sure: float = 0.9875
-    kept: int = 3
+    kept: int = 2
     enough: tuple[Enough, ...] = (
-        Enough(sound=0.977, words=0.7, silence_ms=256),
+        Enough(sound=0.975, words=0.7, silence_ms=256),
         Enough(sound=0.986, words=None, silence_ms=304),
         Enough(sound=0.95, words=0.15, silence_ms=432),
         Enough(sound=0.986, words=0.01, silence_ms=432),
