@@ -15,8 +15,8 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from duplex.protocol.native.media import AGAIN, MICROPHONE, SPEECH, Frame, pack, unpack
+from duplex.transport.channel import MAX_REFUSED
 from duplex.transport.native import connection, endpoint
-from duplex.transport.native.connection import MAX_REFUSED
 from tests.session.engines import voices
 from tests.session.world import WINDOW, World, world
 from tests.transport.fakes import Info, Settings, app, running

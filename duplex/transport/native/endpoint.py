@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from duplex.session.port import SessionHost
+from duplex.transport.channel import Channel
 from duplex.transport.info import ServerInfo
 from duplex.transport.native.connection import NativeConnection
 from duplex.transport.problem import busy, not_ready, problem
@@ -54,12 +55,12 @@ class NativeEndpoint:
         if refusal is not None:
             await socket.send_denial_response(refusal)
             return
+        channel = Channel(socket=socket, name="native protocol", slow_reader_s=self._slow_reader_s)
         connection = NativeConnection(
-            socket=socket,
+            channel=channel,
             host=self._host,
             served=self._info.served,
             max_message_bytes=self._max_message_bytes,
-            slow_reader_s=self._slow_reader_s,
             heartbeat_s=self._heartbeat_s,
         )
         await connection.run()
