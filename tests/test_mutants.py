@@ -99,6 +99,13 @@ MUTANTS = [
         "        self._items += 1\n        if event.after is not None and event.after != ROOT:\n",
     ),
     Mutant(
+        "unreadable_message_goes_unanswered",
+        "session/core.py",
+        "            case Unreadable(error=error):\n                raise error",
+        "            case Unreadable():\n                return []",
+        "tests/session/test_core.py",
+    ),
+    Mutant(
         "prompt_before_the_words",
         "session/core.py",
         "if not self.answering.waiting or self.conversation.awaits_transcript:",

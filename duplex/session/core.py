@@ -36,6 +36,7 @@ from duplex.session.events import (
     Spoke,
     StageReport,
     TruncateItem,
+    Unreadable,
 )
 from duplex.session.fence import INPUT, Fence
 from duplex.session.history import History
@@ -217,6 +218,8 @@ class Session:
                 return self._cancel_response(event, now)
             case Played():
                 return self.history.played(event, now)
+            case Unreadable(error=error):
+                raise error
             case Close(reason=reason):
                 return self._close(reason)
 

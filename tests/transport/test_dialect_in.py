@@ -18,6 +18,7 @@ from duplex.session.events import AppendAudio, ClientEvent
 from duplex.session.settings import ResponseOptions, SemanticVad, ServerVad, SessionSettings
 from duplex.transport.info import Served
 from duplex.transport.openai_realtime.dialect import OpenAIDialect
+from duplex.transport.openai_realtime.incoming import LONG_CHARS
 from tests.transport.fakes import SERVED
 from tests.transport.schema import checked
 
@@ -44,6 +45,22 @@ def configured(to: OpenAIDialect, **session: Any) -> SessionSettings:
     (event,) = decoded(to, type="session.update", session={"type": "realtime"} | session)
     assert isinstance(event, events.Configure)
     return event.settings
+
+
+def test_only_audio_may_be_long() -> None:
+    to = dialect()
+    minute = audio(np.zeros(60 * 24_000, np.int16))
+    assert len(minute) > LONG_CHARS
+    heard = decoded(to, type="input_audio_buffer.append", audio=minute)
+    assert sum(len(event.pcm) for event in heard if isinstance(event, AppendAudio)) == pytest.approx(960_000, abs=400)
+    text = json.dumps({"type": "input_audio_buffer.append", "audio": minute, "event_id": "x" * 5000})
+    for message in (
+        text,
+        json.dumps({"type": "response.create", "numbers": [0] * LONG_CHARS}),
+        json.dumps({"audio": "", "rest": ["audio"] * LONG_CHARS}),
+        json.dumps({"type": "response.create", "response": {"instructions": "x" * LONG_CHARS}}),
+    ):
+        assert refused(to, message).code == "event_too_long"
 
 
 def audio(samples: np.ndarray) -> str:

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from duplex.errors import AdmissionRefused, ClientError
 from duplex.protocol.native import SUBPROTOCOL, client, server
+from duplex.session.events import Unreadable
 from duplex.session.notices import Closed, Opened
 from duplex.session.port import LeasedPort, SessionHost, Terms
 from duplex.transport.channel import MAX_REFUSED, Channel, CutOff
@@ -162,7 +163,10 @@ class NativeConnection:
                 return farewell(NORMAL, "The client has left the queue.")
             except ClientError as error:
                 strikes += 1
-                await self._channel.send(text(refused(error)))
+                if begun.is_set():
+                    wire.unsent.append(Unreadable(error=error))  # Told in its place and by number, so not lost either.
+                else:
+                    await self._channel.send(text(refused(error)))
                 if strikes == MAX_REFUSED:
                     return farewell(POLICY, f"{strikes} messages in a row could not be taken")
 
