@@ -374,7 +374,7 @@ class Session:
             *self._fence_provisional(now),
             Count(what="provisional_turns"),
             *self.answering.create(self.settings, ResponseOptions(), announce=False),
-            *self.answering.prompt(messages, self.settings, announce=False),
+            *self.answering.prompt(messages, announce=False),
         ]
 
     def _fence_provisional(self, now: float) -> list[Effect]:
@@ -411,8 +411,8 @@ class Session:
         """Give a waiting answer its prompt, once all that was said is recognised."""
         if not self.answering.waiting or self.conversation.awaits_transcript:
             return []
-        instructions = self.answering.instructions(self.settings)
-        return self.answering.prompt(self.conversation.messages(instructions), self.settings, announce=True)
+        messages = self.conversation.messages(self.answering.instructions)
+        return self.answering.prompt(messages, announce=True)
 
     def _failed(self, report: Failed, now: float) -> list[Effect]:
         if report.fence == self.listening.fence:

@@ -102,6 +102,7 @@ def audio(samples: np.ndarray) -> str:
                     instructions="Rhyme.",
                     modality="text",
                     max_output_tokens=9,
+                    tool_choice="auto",
                     metadata=(("client_event_id", "e7"),),
                 ),
                 event_id="e",
@@ -238,6 +239,17 @@ def test_what_is_accepted_and_not_done_shows_as_not_done() -> None:
     assert session["audio"]["input"]["transcription"] == {"model": "ears", "language": "en"}
 
 
+def test_tools_are_taken_shown_and_kept() -> None:
+    to = dialect()
+    weather = {"type": "function", "name": "weather", "description": "Now.", "parameters": {"type": "object"}}
+    settings = configured(to, tools=[weather], tool_choice="none")
+    (updated,) = to.encode(notices.Configured(settings=settings))
+    session = checked(updated)["session"]
+    assert (session["tools"], session["tool_choice"]) == ([weather], "none")
+    assert configured(to, tool_choice="auto").tools == settings.tools, "what is left out stays"
+    assert configured(to, tools=[]).tools == ()
+
+
 def test_transcripts_are_told_until_they_are_switched_off() -> None:
     to = dialect()
     said = notices.Transcribed(item_id="i", text="Hello.", audio_ms=400)
@@ -312,7 +324,14 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     (update(output_modalities=["smell"]), "invalid_value", "session.output_modalities[0]"),
     (update(max_output_tokens=0), "invalid_value", "session.max_output_tokens"),
     (update(max_output_tokens="all"), "invalid_value", "session.max_output_tokens"),
-    (update(tools=[{"type": "function", "name": "f"}]), "unsupported", "session.tools"),
+    (update(tools=[{"type": "mcp", "name": "f"}]), "unsupported", "session.tools[0].type"),
+    (update(tools=[{"type": "function"}]), "invalid_value", "session.tools[0].name"),
+    (
+        update(tools=[{"type": "function", "name": "f", "parameters": 3}]),
+        "invalid_value",
+        "session.tools[0].parameters",
+    ),
+    (update(tool_choice={"type": "function", "name": "f"}), "unsupported", "session.tool_choice"),
     (update(tool_choice="required"), "unsupported", "session.tool_choice"),
     (update(prompt={"id": "p"}), "unsupported", "session.prompt"),
     (update(audio={"output": {"voice": "nobody"}}), "invalid_value", "session.audio.output.voice"),
