@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
@@ -21,6 +22,8 @@ EVENTS = 1024
 ACK_EVERY = 16
 """Messages after which the client says at the latest what has arrived."""
 
+Waits = Callable[[server.Queued], None]
+
 SILENT_BEATS = 3
 """Heartbeats that may go unanswered before the connection is taken to be lost."""
 
@@ -32,18 +35,19 @@ class Link:
         address: of the server.
         opening: what the session begins with.
         backoff: pauses between attempts to resume.
+        waits: told each news of the queue.
 
     Attributes:
         outbound: what is sent.
         events: what has come, in order, each once; None is the end.
-        queued: the newest that it said of the queue; None before that, and once the session has begun.
+        queued: the newest that the server said of the queue; None before that, and once the session has begun.
         connections: how many there were so far.
         resumed_s: how long the newest resume took, from the first attempt to the server's word; None before any.
         over: why the session is over; None while it is not, and where that was wished for.
         closing: whether the client wants the session to end.
     """
 
-    def __init__(self, *, address: Address, opening: client.Open, backoff: Backoff) -> None:
+    def __init__(self, *, address: Address, opening: client.Open, backoff: Backoff, waits: Waits) -> None:
         self.outbound = Outbound()
         self.events: asyncio.Queue[Event | None] = asyncio.Queue(EVENTS)
         self.queued: server.Queued | None = None
@@ -54,6 +58,7 @@ class Link:
         self._address = address
         self._opening = opening
         self._backoff = backoff
+        self._waits = waits
         self._inbox = Inbox()
         self._opened: server.Opened | None = None
         self._token = ""
@@ -67,6 +72,11 @@ class Link:
         if self._opened is None:
             raise TalkError("the session has not begun yet")
         return self._opened
+
+    @property
+    def silenced_bytes(self) -> int:
+        """Audio that came of an answer after it had been interrupted."""
+        return self._inbox.silenced_bytes
 
     def deafen(self) -> None:
         """Nobody takes events any more, and the last word must find room."""
@@ -118,6 +128,7 @@ class Link:
 
     def _wait(self, queued: server.Queued) -> None:
         self.queued = queued
+        self._waits(queued)
 
     async def _again(self) -> ClientConnection:
         """Resume, in as many attempts as the server's patience allows."""

@@ -22,7 +22,7 @@ from duplex.audio.pcm import Samples
 from duplex.client.backoff import Backoff
 from duplex.client.handshake import Address, session_url
 from duplex.client.inbox import Event
-from duplex.client.link import Link
+from duplex.client.link import Link, Waits
 from duplex.errors import TalkError
 from duplex.protocol.native import VERSION, client, server
 from duplex.protocol.native.item import NewItem
@@ -62,6 +62,11 @@ class Session:
     def connected(self) -> bool:
         """Whether there is a connection now. Sending works without: it is done when there is one again."""
         return self._link.outbound.connected
+
+    @property
+    def silenced_bytes(self) -> int:
+        """Audio that came of an answer after it had been interrupted; the iteration does not give it."""
+        return self._link.silenced_bytes
 
     @property
     def lost(self) -> TalkError | None:
@@ -146,6 +151,10 @@ class Session:
         self._check()
 
 
+def _nobody(queued: server.Queued) -> None:
+    """Does not want to know."""
+
+
 @asynccontextmanager
 async def connect(
     url: str,
@@ -157,6 +166,7 @@ async def connect(
     settings: SettingsPatch | None = None,
     backoff: Backoff = Backoff(),
     timeout_s: float = 10.0,
+    queued: Waits = _nobody,
 ) -> AsyncIterator[Session]:
     """Open a session, and close it at the end of the block.
 
@@ -168,6 +178,7 @@ async def connect(
         resumable: whether to go on after a lost connection.
         settings: patch of the server's own.
         timeout_s: for each connection to be made, and answered.
+        queued: told each news of the queue, where all places are taken.
 
     Raises:
         TalkError: no server, a refusal, or no answer; one sentence with the remedy.
@@ -176,7 +187,10 @@ async def connect(
         version=VERSION, input_hz=input_hz, playback=playback, resumable=resumable, settings=settings, id="open"
     )
     link = Link(
-        address=Address(url=session_url(url), api_key=api_key, timeout_s=timeout_s), opening=opening, backoff=backoff
+        address=Address(url=session_url(url), api_key=api_key, timeout_s=timeout_s),
+        opening=opening,
+        backoff=backoff,
+        waits=queued,
     )
     session = Session(link=link)
     ready = asyncio.Event()
