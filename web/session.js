@@ -80,8 +80,9 @@ export class Session {
   handle(event) {
     const handler = this.#handlers[event.type];
     if (!handler) return;
+    const looked = event.type !== "speech" || !this.playing; // more of what sounds already is nothing to look at
     handler(event);
-    this.#view.changed();
+    if (looked) this.#view.changed();
   }
 
   /** The user writes. */
