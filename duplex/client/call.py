@@ -121,7 +121,11 @@ async def call(
     realtime = await Realtime.open(url=url, api_key=api_key, timeout_s=timeout_s)
     try:
         made = Call(realtime=realtime, room_dbfs=room_dbfs, observer=observer, listener=listener)
-        async with going(made, begun=made.begin(session, timeout_s)):
+
+        async def begin() -> None:
+            await made.begin(session, timeout_s)
+
+        async with going(made, begin=begin):
             yield made
     finally:
         await realtime.close()

@@ -15,6 +15,8 @@ from duplex.client.player import RATE_HZ, Microphone
 from duplex.client.playout import Playout
 from duplex.errors import TalkError
 
+Do = Callable[[], Awaitable[None]]
+
 
 class Dialogue(ABC):
     """One open conversation. Its clock is the event loop's.
@@ -94,10 +96,10 @@ class Dialogue(ABC):
         clock = asyncio.get_running_loop().time
         await self.microphone.play(self.append, clock=clock, sleep=asyncio.sleep, played=self._changed.set)
 
-    async def unless_lost(self, doing: Awaitable[None]) -> None:
+    async def unless_lost(self, do: Do) -> None:
         """Do it; a loss of the connection is noted, and raised to whoever waits."""
         try:
-            await doing
+            await do()
         except TalkError as error:
             self._lost = self._lost or error
             self._changed.set()
@@ -107,18 +109,18 @@ D = TypeVar("D", bound=Dialogue)
 
 
 @asynccontextmanager
-async def going(dialogue: D, *others: Awaitable[None], begun: Awaitable[None] | None = None) -> AsyncIterator[D]:
-    """Listen, and once `begun` is through let the microphone play, for the length of the block.
+async def going(dialogue: D, *others: Do, begin: Do | None = None) -> AsyncIterator[D]:
+    """Listen, and once `begin` is through let the microphone play, for the length of the block.
 
     Args:
         others: what else goes on meanwhile.
     """
     try:
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(dialogue.unless_lost(doing)) for doing in (dialogue.listen(), *others)]
-            if begun is not None:
-                await begun
-            running.append(tasks.create_task(dialogue.unless_lost(dialogue.play())))
+            running = [tasks.create_task(dialogue.unless_lost(do)) for do in (dialogue.listen, *others)]
+            if begin is not None:
+                await begin()
+            running.append(tasks.create_task(dialogue.unless_lost(dialogue.play)))
             yield dialogue
             for task in running:
                 task.cancel()

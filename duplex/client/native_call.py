@@ -118,7 +118,7 @@ async def native_call(
         queued=queued,
     ) as session:
         made = NativeCall(session=session, room_dbfs=room_dbfs, observer=observer)
-        async with going(made, made.report()):
+        async with going(made, made.report):
             if settings is not None:
                 conversation = made.conversation
                 await made.until(lambda: made.progress > 1 or bool(conversation.errors), timeout_s=timeout_s)

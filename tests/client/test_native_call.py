@@ -168,3 +168,14 @@ async def test_a_turn_detection_that_there_is_not_is_named() -> None:
 
 async def test_room_noise_is_no_speech() -> None:
     assert level_dbfs(np.full(512, 30, np.int16)) < -45
+
+
+async def test_a_conversation_that_is_left_as_soon_as_it_began_leaves_nothing() -> None:
+    before = asyncio.all_tasks()
+    async with served() as (url, _here):
+        async with native_call(url=url):
+            pass
+        with pytest.raises(ZeroDivisionError):
+            async with native_call(url=url):
+                raise ZeroDivisionError
+    assert asyncio.all_tasks() == before
