@@ -99,6 +99,27 @@ MUTANTS = [
         "        self._items += 1\n        if event.after is not None and event.after != ROOT:\n",
     ),
     Mutant(
+        "instructions_change_under_a_turn",
+        "session/core.py",
+        "messages = self.conversation.messages(self.answering.instructions)",
+        "messages = self.conversation.messages(self.settings.instructions)",
+        "tests/session/test_configure.py",
+    ),
+    Mutant(
+        "tools_come_unasked",
+        "session/answer.py",
+        'return () if (self.options.tool_choice or self.settings.tool_choice) == "none" else self.settings.tools',
+        "return self.settings.tools",
+        "tests/session/test_configure.py",
+    ),
+    Mutant(
+        "unreadable_message_goes_unanswered",
+        "session/core.py",
+        "            case Unreadable(error=error):\n                raise error",
+        "            case Unreadable():\n                return []",
+        "tests/session/test_core.py",
+    ),
+    Mutant(
         "prompt_before_the_words",
         "session/core.py",
         "if not self.answering.waiting or self.conversation.awaits_transcript:",

@@ -27,6 +27,10 @@ function action() {
   return button === "stop" && !talk.talking && !underWay ? "start" : button;
 }
 
+function wordsOfAction() {
+  return talk.phase === "queued" ? "Leave the queue" : BUTTON_WORDS[action()];
+}
+
 function toggle() {
   talk[action()]();
 }
@@ -49,12 +53,13 @@ function render() {
   document.body.dataset.tone = tone;
   write("title", title);
   write("hint", talk.why || hint);
-  write("orb-words", BUTTON_WORDS[action()]);
+  write("orb-words", wordsOfAction());
   at("orb").dataset.action = action();
   at("orb").setAttribute("aria-pressed", String(talk.talking));
   at("interrupt").hidden = !(session.playing || session.answering);
   write("notice", session.notice);
   at("notice").hidden = !session.notice;
+  at("notice").dataset.tone = session.noticeTone;
   const { items } = session.conversation;
   transcript.draw(items);
   at("empty").hidden = items.length > 0;
@@ -142,6 +147,8 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   toggle();
 });
+
+addEventListener("pagehide", () => talk.leave()); // else the server would keep the place for who may come back
 
 at("turn").open = matchMedia("(min-width: 52rem)").matches; // a phone needs its place for words
 render();

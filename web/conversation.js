@@ -2,10 +2,9 @@
  * What both sides said, in the conversation's own order. Pure: events in, a list out.
  *
  * Words may come in any order (a transcription is often done after the answer to it has begun), places do not:
- * `previous_item_id` says where an item belongs.
+ * `previous_item_id` says where an item belongs. How much of an interrupted answer was heard is the server's to say: its
+ * item holds those words and no others.
  */
-
-const CHARS_PER_S = 15; // of speech, where the server's own pace is not known
 
 /**
  * @typedef {object} Item
@@ -17,7 +16,7 @@ const CHARS_PER_S = 15; // of speech, where the server's own pace is not known
  * @property {number | null} voiceMs from the end of the user's speech to the first sound of this answer
  */
 
-const NEW = { text: "", done: false, heardChars: null, voiceMs: null, audioMs: 0, written: false };
+const NEW = { text: "", done: false, heardChars: null, voiceMs: null };
 
 export class Conversation {
   /** @type {Item[]} */
@@ -45,7 +44,7 @@ export class Conversation {
     let item = this.#byId.get(id);
     const isNew = !item;
     if (isNew) {
-      item = { ...NEW, id, role, after, spans: [] };
+      item = { ...NEW, id, role, after };
       this.#byId.set(id, item);
       this.items.push(item);
     }
@@ -63,59 +62,32 @@ export class Conversation {
   }
 
   /** More words of an item. */
-  say(id, delta) {
+  say(id, words) {
     const item = this.#byId.get(id);
-    if (!item || item.heardChars !== null) return;
-    item.spans.push({ from: item.text.length, startMs: item.audioMs });
-    item.text += delta;
+    if (item && item.heardChars === null) item.text += words;
   }
 
-  /** More words of an answer in writing: they are read, not heard. */
-  write(id, delta) {
-    this.say(id, delta);
-    const item = this.#byId.get(id);
-    if (item) item.written = true;
-  }
-
-  /**
-   * All words of an item; they replace those that came in parts. An answer's that are fewer than came say how far it
-   * was heard: the rest is kept, as what was not.
-   */
+  /** All words of an item; they replace those that came in parts. */
   settle(id, text) {
     const item = this.#byId.get(id);
     if (!item) return;
     item.done = true;
-    if (typeof text !== "string" || item.heardChars !== null) return;
-    const heard = text.trimEnd();
-    const cut = heard.length < item.text.trimEnd().length && item.text.startsWith(heard);
-    if (cut && item.role === "assistant" && !item.written) item.heardChars = heard.length;
-    else item.text = text;
-  }
-
-  /** More audio of an answer has come: it speaks the words that came since the last. */
-  sound(id, ms) {
-    const item = this.#byId.get(id);
-    if (item) item.audioMs += ms;
+    if (item.heardChars === null) item.text = text;
   }
 
   /**
-   * An answer was interrupted.
+   * Of this answer only these words were heard. Those that were not are kept, as what was not.
    *
    * @param {string} id
-   * @param {number} heardMs how much of its audio was heard; all that came where it is left out
+   * @param {string} words as the server has them; it may say more of them later, once it knows where the listener was
    */
-  interrupt(id, heardMs) {
+  heard(id, words) {
     const item = this.#byId.get(id);
-    if (!item || item.heardChars !== null) return;
-    item.heardChars = item.written ? item.text.length : heardChars(item, heardMs ?? item.audioMs);
+    if (!item) return;
     item.done = true;
-  }
-
-  /** The server's own record of what was heard of an interrupted answer; it knows better where words stand in audio. */
-  correct(id, heard) {
-    const item = this.#byId.get(id);
-    if (item?.heardChars == null) return;
-    if (heard && item.text.startsWith(heard)) item.heardChars = heard.length;
+    const heard = words.trimEnd();
+    if (item.text.startsWith(heard)) item.heardChars = heard.length;
+    else Object.assign(item, { text: words, heardChars: words.length }); // part of it never came here
   }
 
   #moveAfter(item, after) {
@@ -134,26 +106,4 @@ export class Conversation {
       this.#fetchFollowers(other, fetched);
     }
   }
-}
-
-/**
- * How many characters of `text` were heard within `heardMs`, at a word's end.
- *
- * Words that came while no audio did are spread over the audio up to the next words'; the last ones, whose audio may
- * not have come, over as long as they take at an ordinary pace.
- */
-export function heardChars({ text, spans, audioMs, done }, heardMs) {
-  if (heardMs <= 0) return 0;
-  const starts = spans.filter((span, i) => i === 0 || span.startMs > spans[i - 1].startMs);
-  if (!starts.length) return text.length;
-  const i = starts.findLastIndex((span) => span.startMs <= heardMs);
-  if (i < 0) return 0;
-  const { from, startMs } = starts[i];
-  const to = starts[i + 1]?.from ?? text.length;
-  const guessMs = startMs + (1000 * (to - from)) / CHARS_PER_S;
-  const endMs = starts[i + 1]?.startMs ?? (done ? audioMs : Math.max(audioMs, guessMs));
-  const share = Math.min(1, (heardMs - startMs) / Math.max(1, endMs - startMs));
-  const at = from + Math.round(share * (to - from));
-  if (at >= text.length) return text.length;
-  return /\s/.test(text[at]) ? at : Math.max(0, text.lastIndexOf(" ", at));
 }

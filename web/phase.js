@@ -14,9 +14,10 @@ export const PHASES = {
   hearing: { tone: "hear", button: "stop", title: "I hear you", hint: "Take your time." },
   thinking: { tone: "think", button: "stop", title: "Thinking…", hint: "The answer is on its way." },
   speaking: { tone: "speak", button: "stop", title: "Speaking", hint: "Just talk to interrupt, or press Esc." },
-  reconnecting: { tone: "wait", button: "stop", title: "Reconnecting…", hint: "The connection was lost." },
+  reconnecting: { tone: "wait", button: "stop", title: "Reconnecting…", hint: "The connection was lost. Your conversation is kept." },
   full: { tone: "trouble", button: "retry", title: "No place is free", hint: "Please try again in a moment." },
   key: { tone: "trouble", button: "retry", title: "The server wants an API key", hint: "Enter it in the settings, then try again." },
+  replaced: { tone: "trouble", button: "retry", title: "It goes on elsewhere", hint: "Another page has taken this conversation over." },
   refused: { tone: "trouble", button: "retry", title: "The server said no", hint: "It gave no reason." },
   denied: {
     tone: "trouble",
@@ -52,9 +53,26 @@ export function wordsOfPlace({ position, etaS }) {
 }
 
 /**
+ * Why a session ends, to somebody who did not end it; "" for a reason that the server has to explain.
+ *
+ * @param {string} reason of the protocol's `ending` or `closed`
+ * @param {number} inS seconds until then; 0: it has ended
+ */
+export function wordsOfEnding(reason, inS) {
+  const soon = `in ${Math.round(inS)} seconds`;
+  if (reason === "idle") {
+    if (!inS) return "The conversation has paused, because nothing happened in it. Go on whenever you like.";
+    return `Nothing has happened for a while: the conversation pauses ${soon}, unless you go on.`;
+  }
+  if (reason !== "expired") return "";
+  if (!inS) return "The conversation had reached its longest time. What you say next begins another, which knows what was said.";
+  return `This conversation has reached its longest time: it ends ${soon}, and another takes over.`;
+}
+
+/**
  * @param {object} facts
  * @param {"off" | "asking" | "on" | "denied" | "missing" | "busy" | "lost" | "insecure"} facts.mic
- * @param {string} facts.link a state of `Link`
+ * @param {string} facts.link a state of `Duplex`
  * @param {boolean} facts.again whether it is connecting anew after a break
  * @param {string} facts.refusal kind of the refusal, where there is one
  * @param {boolean} facts.hearing the user speaks

@@ -29,18 +29,20 @@ export class PlaybackQueue {
     this.length += samples.length;
   }
 
-  /** No more of `key` will come. Returns whether it has drained by now. */
+  /** No more of `key` will come. Returns how much of it was played in all if it has drained by now, else null. */
   end(key) {
-    if (!this.#played.has(key)) return false;
+    if (!this.#played.has(key)) return null;
     this.#ended.add(key);
-    return !this.#chunks.some((chunk) => chunk.key === key) && this.#forget(key);
+    return this.#chunks.some((chunk) => chunk.key === key) ? null : this.#forget(key);
   }
 
   /**
    * Fill `out` as far as there is audio.
    *
    * @param {Float32Array} out
-   * @returns {{filled: number, parts: {key: string, samples: Float32Array, offset: number}[], drained: string[]}}
+   * @returns {{
+   *   filled: number, parts: {key: string, samples: Float32Array, offset: number}[], drained: [string, number][],
+   * }} `drained`: keys, and the samples that were played of each in all
    */
   take(out) {
     const parts = [];
@@ -58,14 +60,16 @@ export class PlaybackQueue {
       this.#chunks.shift();
       this.#at = 0;
       const last = !this.#chunks.some((chunk) => chunk.key === key);
-      if (last && this.#ended.has(key) && this.#forget(key)) drained.push(key);
+      if (last && this.#ended.has(key)) drained.push([key, this.#forget(key)]);
     }
     this.length -= filled;
     return { filled, parts, drained };
   }
 
   #forget(key) {
+    const samples = this.#played.get(key);
     this.#ended.delete(key);
-    return this.#played.delete(key);
+    this.#played.delete(key);
+    return samples;
   }
 }

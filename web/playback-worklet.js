@@ -2,7 +2,10 @@
  * Play-out: chunks go out sample after sample on the context's clock, so no border between them can gap.
  *
  * In: {push: key, samples} · {end: key} (no more of it will come) · {flush: token}.
- * Out: {started: key, atS} (the first audible window) · {level} · {drained: key} · {flushed: token, played: [[key, n]]}.
+ * Out: {started: key, atS} (the first audible window) · {level} · {played: [[key, n]]}, now and then ·
+ * {drained: key, samples} · {flushed: token, played: [[key, n]]}.
+ *
+ * Played is what has left for the loudspeaker: nobody can take that back, so it is heard.
  */
 
 import { PlaybackQueue } from "./playback-queue.js";
@@ -10,6 +13,7 @@ import { AUDIBLE_RMS, RATE_HZ, rms } from "./pcm.js";
 
 const MOST_QUEUED = 300 * RATE_HZ; // beyond it new audio is not taken: a server that far ahead is broken
 const REFILL = 0.06 * RATE_HZ; // after running dry inside an item this much is gathered first: one gap, not a stutter
+const REPORT_EVERY = 19; // quanta: about 100 ms
 const LEVEL_EVERY = 4; // quanta of 128 samples: about 21 ms
 
 class Playback extends AudioWorkletProcessor {
@@ -19,6 +23,7 @@ class Playback extends AudioWorkletProcessor {
   #dry = false;
   #quanta = 0;
   #peak = 0;
+  #sinceReport = 0;
 
   constructor() {
     super();
@@ -33,7 +38,7 @@ class Playback extends AudioWorkletProcessor {
 
   #receive({ push, samples, end, flush }) {
     if (push !== undefined && this.#queue.length < MOST_QUEUED) this.#queue.push(push, samples);
-    else if (end !== undefined && this.#queue.end(end)) this.port.postMessage({ drained: end });
+    else if (end !== undefined) this.#drained(end, this.#queue.end(end));
     else if (flush !== undefined) this.#condemn(flush);
   }
 
@@ -64,9 +69,19 @@ class Playback extends AudioWorkletProcessor {
   #play(out) {
     const { parts, drained } = this.#queue.take(out);
     for (const { key, samples, offset } of parts) this.#hear(key, samples, offset);
-    for (const key of drained) this.port.postMessage({ drained: key });
+    for (const [key, samples] of drained) this.#drained(key, samples);
     this.#dry = !this.#queue.length && this.#queue.played.length > 0;
+    if (++this.#sinceReport >= REPORT_EVERY || this.#dry) this.#report();
     this.#tellLevel(out);
+  }
+
+  #report() {
+    this.#sinceReport = 0;
+    this.port.postMessage({ played: this.#queue.played });
+  }
+
+  #drained(key, samples) {
+    if (samples !== null) this.port.postMessage({ drained: key, samples });
   }
 
   #hear(key, samples, offset) {

@@ -12,7 +12,9 @@ export class Player {
 
   /** Called with (key, time in ms of `performance.now()`) when the first audible window of an item goes out. */
   onStarted = () => {};
-  /** Called with (key) when the whole of an ended item has gone out. */
+  /** Called with (key, samples) about every 100 ms: how much of an item has gone out. */
+  onPlayed = () => {};
+  /** Called with (key) when the whole of an ended item has gone out, and `onPlayed` has been called for it. */
   onDrained = () => {};
   /** Called with the loudness of what goes out, 0 to 1, about 50 times a second; 0 once at its end. */
   onLevel = () => {};
@@ -71,7 +73,7 @@ export class Player {
   /**
    * Silence, within one quantum of the audio clock, whatever was pushed before this call.
    *
-   * @returns {Promise<Map<string, number>>} milliseconds *heard* of each item that had not drained
+   * @returns {Promise<[string, number][]>} samples that had gone out of each item that had not drained
    */
   flush() {
     const token = this.#nextToken++;
@@ -79,17 +81,19 @@ export class Player {
     return new Promise((resolve) => this.#flushes.set(token, resolve));
   }
 
-  #receive({ started, atS, drained, level, flushed, played }) {
+  #receive({ started, atS, drained, samples, level, flushed, played }) {
     if (level !== undefined) this.onLevel(level);
     if (started !== undefined) this.onStarted(started, pageTimeMs(this.#context, atS) + this.latencyMs);
-    if (drained !== undefined) this.onDrained(drained);
-    if (flushed === undefined) return;
-    const heard = played.map(([key, samples]) => [
-      key,
-      Math.max(0, Math.floor((1000 * samples) / RATE_HZ - this.latencyMs)),
-    ]);
-    this.#flushes.get(flushed)(new Map(heard));
-    this.#flushes.delete(flushed);
+    if (drained !== undefined) {
+      this.onPlayed(drained, samples);
+      this.onDrained(drained);
+    }
+    if (flushed !== undefined) {
+      this.#flushes.get(flushed)(played);
+      this.#flushes.delete(flushed);
+    } else if (played !== undefined) {
+      for (const [key, samples] of played) this.onPlayed(key, samples);
+    }
   }
 }
 

@@ -1,16 +1,18 @@
 /**
- * The page's side of one conversation: server events in, client events and sound out. It outlives connections: after
- * a break the next one is told what was said.
+ * The page's side of one conversation: the server's messages in, what the user does and hears out. It outlives sessions of
+ * the server: where one is gone, the next is told what was said.
  */
 
-import { Answers, keyOf } from "./answers.js";
 import { Conversation } from "./conversation.js";
-import { decodePcm, RATE_HZ } from "./pcm.js";
+import { heardText, newId, textOf } from "./item.js";
+import { Listener } from "./listener.js";
+import { RATE_HZ } from "./pcm.js";
+import { wordsOfEnding } from "./phase.js";
 
 const LONGEST_AWAIT_MS = 15_000; // what the server took for noise gets no answer
-const REMEMBERED_ITEMS = 40; // told again to the server after a break
+const REMEMBERED_ITEMS = 40; // told again to the next session
 
-/** An error that answers an event with such an id is a race, not news: the server was a moment ahead of the page. */
+/** An error that answers a message with such an id is a race, not news: the server was a moment ahead of the page. */
 const QUIET = "quiet-";
 
 export class Session {
@@ -23,27 +25,40 @@ export class Session {
   /** The answer that was heard last, and how long after the user's speech: {responseId, voiceMs}, or null. */
   lastHeard = null;
 
-  #port;
-  #player = null;
-  #answers = new Answers();
-  #silenced = Promise.resolve();
-  #interruptible = true;
+  #duplex;
+  #view;
+  #listener;
+  #answers;
+  #cut = new Map(); // item id → samples: silenced here, while the server was still making it
+  #speaking = null; // id of the item that the user's speech is becoming
+  #ending = ""; // why the session is about to end, where it is
   #awaiting = false;
   #awaitTimer = 0;
   #speechEndMs = null;
   #sent = 0;
 
   /**
+   * @param {import("./client/duplex.js").Duplex} duplex
    * @param {{
-   *   send: (event: object) => boolean,
    *   lastLoudMs: () => number | null,
    *   changed: () => void,
    *   answered: (responseId: string) => void,
-   * }} port `send` tells whether there is a session to send to; `lastLoudMs`, when the microphone last heard
-   *   something (ms of `performance.now()`); `answered` is called when the server has finished an answer
+   * }} view `lastLoudMs`: when the microphone last heard something (ms of `performance.now()`); `answered` is called when
+   *   the server has finished an answer
    */
-  constructor(port) {
-    this.#port = port;
+  constructor(duplex, view) {
+    this.#duplex = duplex;
+    this.#view = view;
+    this.#listener = new Listener(duplex, {
+      changed: view.changed,
+      started: (itemId, responseId, atMs) => this.#started(itemId, responseId, atMs),
+    });
+    this.#answers = this.#listener.answers;
+  }
+
+  /** Of `notice`: calm where it tells what was to be expected. */
+  get noticeTone() {
+    return this.#ending ? "calm" : "trouble";
   }
 
   /** An answer is awaited or being made. */
@@ -53,46 +68,39 @@ export class Session {
 
   /** An answer can be heard, or is about to be. */
   get playing() {
-    return this.#answers.sounding;
+    return this.#listener.playing;
   }
 
   /** @param {import("./player.js").Player} player without one, answers are asked for in writing */
   attach(player) {
-    this.#player = player;
-    player.onStarted = (key, atMs) => this.#heard(key, atMs);
-    player.onDrained = (key) => {
-      this.#answers.drained(key);
-      this.#port.changed();
-    };
+    this.#listener.attach(player);
   }
 
   /** @param {object} event of the server; those that the page has no use for are passed over */
   handle(event) {
     const handler = this.#handlers[event.type];
     if (!handler) return;
+    const looked = event.type !== "speech" || !this.playing; // more of what sounds already is nothing to look at
     handler(event);
-    this.#port.changed();
+    if (looked) this.#view.changed();
   }
 
   /** The user writes. */
   async write(text) {
-    if (this.#answers.pending || this.playing) await this.hush({ cancel: true });
-    const item = this.conversation.place(newId(), {
-      role: "user",
-      after: this.conversation.items.at(-1)?.id,
-      text,
-      done: true,
-    });
+    this.#goesOn();
+    if (this.#answers.pending || this.playing) await this.hush();
+    const after = this.conversation.items.at(-1)?.id;
+    const item = this.conversation.place(newId(), { role: "user", after, text, done: true });
     this.#speechEndMs = null;
-    this.#sendItem(item);
+    this.#tell(item);
     this.ask();
   }
 
   /** The microphone is off in the middle of the user's speech: what was said until here is the turn. */
   commit() {
     this.hearing = false;
-    this.#speechEndMs = this.#port.lastLoudMs();
-    this.#send({ type: "input_audio_buffer.commit" }, QUIET);
+    this.#speechEndMs = this.#view.lastLoudMs();
+    this.#signal({ kind: "commit" }, QUIET);
     this.ask(QUIET); // the server may have ended the turn by itself, and answer already
   }
 
@@ -101,162 +109,193 @@ export class Session {
     this.answerWanted = true;
     this.#await(true);
     if (this.#answers.making.length) return;
-    this.answerWanted = !this.#send({ type: "response.create", response: this.#player ? {} : WRITTEN }, kind);
+    this.answerWanted = !this.#signal({ kind: "respond", ...(this.#listener.present ? {} : { modality: "text" }) }, kind);
   }
 
-  /**
-   * Silence the answer. First nothing of it can be heard any more, then the server is told what had been.
-   *
-   * @param {{cancel: boolean}} how `cancel`: the server does not know yet
-   */
-  hush({ cancel }) {
-    const making = this.#answers.making;
-    const cut = this.#answers.interrupt();
-    const flushed = this.#player?.flush() ?? Promise.resolve(new Map());
+  /** The user has heard enough. First nothing of the answer can be heard any more, then the server is told. */
+  async hush() {
+    const { epoch, making, sounding } = this.#answers;
     this.#await(false);
-    if (cancel) for (const id of making) this.#send({ type: "response.cancel", response_id: id }, QUIET);
-    this.#silenced = flushed.then((heardMs) => {
-      for (const { itemId, contentIndex, audioEndMs } of cut(heardMs)) {
-        this.conversation.interrupt(itemId, audioEndMs);
-        const heard = { item_id: itemId, content_index: contentIndex, audio_end_ms: audioEndMs };
-        this.#send({ type: "conversation.item.truncate", ...heard }, QUIET);
-        this.#send({ type: "conversation.item.retrieve", item_id: itemId }, QUIET);
-      }
-      this.#port.changed();
-    });
-    return this.#silenced;
+    const silenced = this.#listener.silence(epoch);
+    for (const response_id of making) this.#signal({ kind: "cancel", response_id }, QUIET);
+    for (const [itemId, samples] of await silenced) {
+      if (this.#answers.making.includes(sounding.get(itemId))) this.#cut.set(itemId, samples);
+      else this.#truncate(itemId, samples);
+    }
+    this.#view.changed();
   }
 
-  /** The connection is gone, and with it everything that the server was about to say. */
-  disconnected() {
-    this.hearing = false;
-    this.hush({ cancel: false });
-    this.#answers.clear();
+  /** The server's session is gone, and with it everything that it was about to say. */
+  lost() {
+    if (this.#awaiting) this.answerWanted = true;
+    this.#reset();
   }
 
   /** Forget everything. */
   clear() {
-    this.disconnected();
+    this.#reset();
     this.conversation.clear();
     this.answerWanted = false;
     this.notice = "";
     this.lastHeard = null;
   }
 
-  #opened({ session = {} }) {
+  #reset() {
+    this.hearing = false;
+    this.#await(false);
+    this.#ending = "";
+    this.#listener.reset();
+    this.#cut.clear();
+    this.#unsaid();
+  }
+
+  #opened() {
     this.notice = "";
-    this.#configured({ session });
-    // Without it OpenAI's servers do not say what they heard.
-    if (!session.audio?.input?.transcription) {
-      const audio = { input: { transcription: {} } };
-      this.#send({ type: "session.update", session: { type: "realtime", audio } }, QUIET);
-    }
     const spoken = this.conversation.items.filter((item) => heardText(item).trim());
-    for (const item of spoken.slice(-REMEMBERED_ITEMS)) this.#sendItem(item);
+    for (const item of spoken.slice(-REMEMBERED_ITEMS)) this.#tell(item);
     if (this.answerWanted) this.ask();
   }
 
-  #configured({ session = {} }) {
-    this.#interruptible = session.audio?.input?.turn_detection?.interrupt_response !== false;
-  }
-
   #handlers = {
-    "session.created": (event) => this.#opened(event),
-    "session.updated": (event) => this.#configured(event),
-    "input_audio_buffer.speech_started": ({ item_id }) => {
+    opened: () => this.#opened(),
+    snapshot: (event) => this.#restore(event),
+    speech_started: ({ item_id }) => {
+      this.#goesOn();
       this.hearing = true;
       this.#await(false);
-      if (this.#interruptible) this.hush({ cancel: false });
-      if (item_id) this.conversation.place(item_id, { role: "user" });
+      this.#speaking = item_id;
+      this.conversation.place(item_id, { role: "user" });
     },
-    "input_audio_buffer.speech_stopped": () => {
+    speech_stopped: () => {
       this.hearing = false;
-      this.#speechEndMs = this.#port.lastLoudMs();
+      this.#speechEndMs = this.#view.lastLoudMs();
       this.#await(true);
     },
-    "input_audio_buffer.committed": ({ item_id, previous_item_id }) =>
-      this.conversation.place(item_id, { role: "user", after: previous_item_id }),
-    "input_audio_buffer.cleared": () => (this.hearing = false),
-    "conversation.item.added": (event) => this.#placed(event),
-    "conversation.item.done": (event) => this.#placed(event),
-    "conversation.item.deleted": ({ item_id }) => this.conversation.remove(item_id),
-    "conversation.item.retrieved": ({ item }) => this.conversation.correct(item.id, textOf(item)),
-    "conversation.item.input_audio_transcription.delta": ({ item_id, delta }) =>
-      this.conversation.say(item_id, delta ?? ""),
-    "conversation.item.input_audio_transcription.completed": ({ item_id, transcript }) =>
-      this.conversation.settle(item_id, transcript),
-    "conversation.item.input_audio_transcription.failed": ({ item_id }) =>
-      this.conversation.settle(item_id, "(not understood)"),
-    "response.created": ({ response }) => {
-      this.#await(false);
-      this.#answers.created(response.id);
+    committed: ({ item_id, previous_item_id }) => {
+      this.#speaking = null;
+      this.conversation.place(item_id, { role: "user", after: previous_item_id });
     },
-    "response.output_item.added": ({ item }) => this.#placed({ item }),
-    "response.output_audio_transcript.delta": ({ item_id, delta }) => this.conversation.say(item_id, delta),
-    "response.output_audio_transcript.done": ({ item_id, transcript }) => this.conversation.settle(item_id, transcript),
-    "response.output_text.delta": ({ item_id, delta }) => this.conversation.write(item_id, delta),
-    "response.output_text.done": ({ item_id, text }) => this.conversation.settle(item_id, text),
-    "response.output_audio.delta": (event) => this.#sounded(event),
-    "response.output_audio.done": (event) => this.#player?.end(keyOf(event)),
-    "response.done": ({ response }) => this.#finished(response),
-    error: ({ error = {} }) => {
-      if (error.event_id?.startsWith(QUIET)) return;
-      this.notice = error.message || "Something went wrong at the server.";
+    cleared: () => this.#unsaid(),
+    item_added: ({ item, previous_item_id }) => this.#placed(item, previous_item_id),
+    item_done: ({ item, previous_item_id }) => this.#placed(item, previous_item_id),
+    item_deleted: ({ item_id }) => this.conversation.remove(item_id),
+    item_retrieved: ({ item }) => item.role === "assistant" && this.conversation.heard(item.item_id, textOf(item)),
+    transcribed: ({ item_id, text }) => this.conversation.settle(item_id, text),
+    transcription_failed: ({ item_id }) => this.conversation.settle(item_id, "(not understood)"),
+    response_created: ({ response }) => {
+      this.#await(false);
+      this.#answers.created(response);
+    },
+    response_text: ({ item_id, text }) => this.conversation.say(item_id, text),
+    speech: (event) => this.#listener.take(event),
+    interrupted: (event) => this.#interrupted(event),
+    response_done: ({ response }) => this.#finished(response),
+    ending: ({ reason, in_s }) => {
+      this.#ending = reason;
+      this.notice = wordsOfEnding(reason, in_s);
+    },
+    closed: ({ reason, message }) => {
+      this.lost();
+      this.notice = wordsOfEnding(reason, 0) || message;
+      this.#ending = this.notice === message ? "" : reason;
+    },
+    error: ({ id, code, message }) => {
+      if (id?.startsWith(QUIET)) return;
+      if (code === "transcription_failed") this.#unsaid();
+      this.notice = message || "Something went wrong at the server.";
       this.#await(false);
     },
   };
 
-  #placed({ item, previous_item_id }) {
-    if (item.type !== "message" || !["user", "assistant"].includes(item.role)) return;
-    this.conversation.place(item.id, { role: item.role, after: previous_item_id, text: textOf(item) });
+  #goesOn() {
+    if (this.#ending === "idle") this.notice = "";
+    this.#ending = "";
   }
 
-  #sounded(event) {
-    let samples;
-    try {
-      samples = decodePcm(event.delta);
-    } catch {
-      this.notice = "The server sent audio that cannot be decoded.";
-      return;
+  /** What the user was saying will not become a turn. */
+  #unsaid() {
+    this.hearing = false;
+    if (this.#speaking !== null) this.conversation.remove(this.#speaking);
+    this.#speaking = null;
+  }
+
+  #placed(item, after) {
+    const { item_id: id, role, status } = item;
+    const text = textOf(item);
+    if (role === "system") return;
+    this.conversation.place(id, { role, after, text, done: role === "user" && text !== "" });
+    if (role === "assistant" && status === "completed") this.conversation.settle(id, text);
+  }
+
+  /** Too much was missed to be told again: this is all that there is. */
+  #restore({ items, response, speaking }) {
+    this.hearing = speaking !== null;
+    this.#speaking = speaking;
+    let after = null;
+    for (const item of items) {
+      this.#placed(item, after);
+      const known = this.conversation.get(item.item_id);
+      if (item.status === "incomplete" && known) this.conversation.heard(item.item_id, textOf(item));
+      else if (known && item.role === "assistant") known.text = textOf(item);
+      after = item.item_id;
     }
-    const ms = (1000 * samples.length) / RATE_HZ;
-    const key = this.#player && this.#answers.receive(event, samples.length);
-    if (!key) return;
-    this.conversation.sound(event.item_id, ms);
-    this.#player.push(key, samples);
+    if (response) this.#answers.created(response);
   }
 
-  #heard(key, atMs) {
-    const sound = this.#answers.sound(key);
-    if (!sound) return;
+  #started(itemId, responseId, atMs) {
     const voiceMs = this.#speechEndMs === null ? null : Math.round(atMs - this.#speechEndMs);
     this.#speechEndMs = null;
-    this.lastHeard = { responseId: sound.responseId, voiceMs };
-    const item = this.conversation.get(sound.itemId);
+    this.lastHeard = { responseId, voiceMs };
+    const item = this.conversation.get(itemId);
     if (item) item.voiceMs = voiceMs;
-    this.#port.changed();
+    this.#view.changed();
   }
 
-  async #finished({ id, status, status_details: details, output = [] }) {
-    for (const key of this.#answers.done(id)) this.#player?.end(key);
-    if (status === "failed") this.notice = details?.error?.message || "The server could not answer.";
+  /** The server has heard the user, and stopped. Once it is told how far the listener was, it knows what was heard. */
+  async #interrupted({ epoch, item_id }) {
+    this.#await(false);
+    const played = await this.#listener.silence(epoch);
+    for (const itemId of new Set([item_id, ...played.map(([itemId]) => itemId)])) this.#retrieve(itemId);
+    this.#view.changed();
+  }
+
+  /** To the server an answer that is all sent is as good as heard: it has to be told that it was not. */
+  #truncate(itemId, samples) {
+    const audio_end_ms = Math.floor((1000 * samples) / RATE_HZ);
+    this.#signal({ kind: "truncate", item_id: itemId, audio_end_ms }, QUIET);
+    this.#retrieve(itemId);
+  }
+
+  #retrieve(itemId) {
+    this.#signal({ kind: "retrieve", item_id: itemId }, QUIET);
+  }
+
+  #finished({ response_id, status, reason, error, item }) {
+    this.#answers.done(response_id);
+    if (item) this.#listener.ended(item.item_id);
+    if (status === "failed") this.notice = error || "The server could not answer.";
+    const cut = item?.status === "incomplete" && reason !== "max_output_tokens";
+    if (cut) this.conversation.heard(item.item_id, textOf(item));
+    else if (item) this.conversation.settle(item.item_id, textOf(item));
+    const cutAt = this.#cut.get(item?.item_id);
+    this.#cut.delete(item?.item_id);
+    if (cutAt !== undefined && status !== "cancelled") this.#truncate(item.item_id, cutAt); // it was done by then
+    else if (cutAt !== undefined) this.#retrieve(item.item_id);
     if (this.answerWanted) this.ask();
-    if (status !== "cancelled") return this.#port.answered(id);
-    if (!this.#answers.condemned(id)) this.hush({ cancel: false }); // cancelled from elsewhere
-    await this.#silenced; // what was heard of it is known by then
-    for (const item of output) this.conversation.interrupt(item.id);
-    this.#port.answered(id);
-    this.#port.changed();
+    this.#view.answered(response_id);
   }
 
-  #sendItem(item) {
+  #tell(item) {
     const { id, role } = item;
-    const content = [{ type: role === "user" ? "input_text" : "output_text", text: heardText(item) }];
-    this.#send({ type: "conversation.item.create", item: { id, type: "message", role, content } });
+    this.#duplex.add(heardText(item), { role, itemId: id, id: this.#name() });
   }
 
-  #send(event, kind = "page-") {
-    return this.#port.send({ ...event, event_id: `${kind}${++this.#sent}` });
+  #signal(signal, kind) {
+    return this.#duplex.signal(signal, this.#name(kind));
+  }
+
+  #name(kind = "page-") {
+    return `${kind}${++this.#sent}`;
   }
 
   #await(awaiting) {
@@ -265,23 +304,7 @@ export class Session {
     if (!awaiting) return;
     this.#awaitTimer = setTimeout(() => {
       this.#awaiting = false;
-      this.#port.changed();
+      this.#view.changed();
     }, LONGEST_AWAIT_MS);
   }
-}
-
-const WRITTEN = { output_modalities: ["text"] };
-
-function heardText({ text, heardChars }) {
-  return text.slice(0, heardChars ?? undefined);
-}
-
-/** All words of an item of the wire. */
-function textOf({ content = [] }) {
-  return content.map(({ text, transcript }) => text ?? transcript ?? "").join("");
-}
-
-function newId() {
-  const bytes = crypto.getRandomValues(new Uint8Array(10));
-  return `item_${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }

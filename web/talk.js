@@ -1,13 +1,12 @@
-/** Joins the microphone, the link, the loudspeaker and the session. It knows no page: a view is told to look again. */
+/** Joins the microphone, the server, the loudspeaker and the session. It knows no page: a view is told to look again. */
 
-import { Link } from "./link.js";
+import { Duplex } from "./client/duplex.js";
 import { Microphone, MicrophoneError, microphoneAllowed } from "./microphone.js";
-import { encodePcm } from "./pcm.js";
 import { phaseOf, wordsOfPlace } from "./phase.js";
 import { Player } from "./player.js";
 import { Session } from "./session.js";
 
-const MOST_BACKLOG_BYTES = 128_000; // two seconds of audio in the wire's coding; beyond it new frames are dropped
+const MOST_BACKLOG_BYTES = 96_000; // two seconds of audio; beyond it new frames are dropped
 
 export class Talk {
   /** API key, or "": kept in memory only. */
@@ -16,7 +15,7 @@ export class Talk {
   levels = { mine: 0, theirs: 0 };
 
   #changed;
-  #link;
+  #duplex;
   #player = null;
   #microphone = null;
   #mic = "off";
@@ -30,29 +29,26 @@ export class Talk {
    */
   constructor(origin, { changed, answered }) {
     this.#changed = changed;
-    this.#link = new Link(origin, {
+    this.#duplex = new Duplex(origin, {
       onState: (state, why) => this.#linked(state, why),
       onEvent: (event) => this.session.handle(event),
+      onLost: () => this.session.lost(),
       wanted: () => this.#mic === "on" || this.session.answerWanted,
     });
-    this.session = new Session({
-      send: (event) => this.#link.send(event),
-      lastLoudMs: () => this.#microphone?.lastLoudMs ?? null,
-      changed,
-      answered,
-    });
+    const lastLoudMs = () => this.#microphone?.lastLoudMs ?? null;
+    this.session = new Session(this.#duplex, { lastLoudMs, changed, answered });
   }
 
   get phase() {
     const { hearing, answering, playing } = this.session;
-    const { state: link, again } = this.#link;
+    const { state: link, again } = this.#duplex;
     return phaseOf({ mic: this.#mic, link, again, refusal: this.#why.kind, hearing, answering, playing });
   }
 
   /** The server's own words about a phase of trouble, or how long it will be until there is a place, or "". */
   get why() {
-    if (this.#link.state === "queued") return wordsOfPlace(this.#link.place);
-    return ["waiting", "refused"].includes(this.#link.state) ? this.#why.message : "";
+    if (this.#duplex.state === "queued") return wordsOfPlace(this.#duplex.place);
+    return ["waiting", "refused"].includes(this.#duplex.state) ? this.#why.message : "";
   }
 
   /** Whether the microphone is on or being asked for. */
@@ -78,7 +74,7 @@ export class Talk {
       if (attempt !== this.#attempt) return microphone.close(); // stopped while the browser was asking
       this.#microphone = microphone;
       this.#mic = "on";
-      this.#link.open(this.key);
+      this.#duplex.open(this.key);
     } catch (error) {
       if (!(error instanceof MicrophoneError)) throw error;
       if (attempt === this.#attempt) this.#mic = error.obstacle;
@@ -88,7 +84,7 @@ export class Talk {
 
   /** Microphone off. What was being said is answered; what was being answered is not. The session stays open. */
   async stop() {
-    if (this.#link.state !== "ready") this.hangUp();
+    if (!this.#duplex.terms) this.hangUp();
     else if (this.session.hearing) this.session.commit();
     else await this.interrupt();
     this.#closeMicrophone("off");
@@ -96,7 +92,7 @@ export class Talk {
 
   /** Silence the answer; the session goes on. */
   interrupt() {
-    return this.session.hush({ cancel: true });
+    return this.session.hush();
   }
 
   /** Say something in writing. Call it from a click or a key press. */
@@ -104,7 +100,7 @@ export class Talk {
     this.session.notice = "";
     await this.#openPlayer();
     await this.session.write(text);
-    this.#link.open(this.key);
+    this.#duplex.open(this.key);
     this.#changed();
   }
 
@@ -112,19 +108,24 @@ export class Talk {
   retry() {
     if (!this.#inWriting) return this.start();
     this.session.ask();
-    this.#link.open(this.key);
+    this.#duplex.open(this.key);
   }
 
   /** Forget everything and hang up. */
   end() {
-    this.#closeMicrophone("off");
     this.session.clear();
+    this.leave();
+  }
+
+  /** The page goes away. */
+  leave() {
+    this.#closeMicrophone("off");
     this.hangUp();
   }
 
   hangUp() {
+    this.#duplex.close();
     this.session.answerWanted = false;
-    this.#link.close();
   }
 
   async #openPlayer() {
@@ -147,17 +148,13 @@ export class Talk {
   #frame({ pcm, rms }) {
     if (!this.#microphone) return; // it was under way when the microphone closed
     this.levels.mine = rms;
-    if (this.#link.state !== "ready") return; // speech from before the session is not sent late
-    if (this.#link.backlogBytes < MOST_BACKLOG_BYTES) {
-      this.#link.send({ type: "input_audio_buffer.append", audio: encodePcm(pcm) });
-    } else {
-      this.session.notice = "The connection is too slow: part of what you said was lost.";
-    }
+    if (this.#duplex.backlogBytes < MOST_BACKLOG_BYTES) this.#duplex.sendAudio(pcm);
+    else this.session.notice = "The connection is too slow: part of what you said was lost.";
   }
 
   #linked(state, why) {
     if (why) this.#why = why;
-    if (["waiting", "refused", "closed"].includes(state)) this.session.disconnected();
+    if (["refused", "closed"].includes(state)) this.session.lost();
     if (state === "refused") {
       this.session.answerWanted = false;
       this.#inWriting = !this.talking;

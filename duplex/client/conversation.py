@@ -1,21 +1,31 @@
-"""What a conversation was, put together from a server's events; pure: time is an argument."""
+"""What a conversation was, put together from what a server tells, in no protocol; pure: time is an argument."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from duplex.audio.pcm import Samples, first_audible
-from duplex.client.events import Event, Response
+from duplex.client.observer import Observer
 from duplex.client.player import RATE_HZ, Microphone
-from duplex.client.playout import Playout
-from duplex.client.turn import Turn
-
-Message = dict[str, Any]
-"""A client event to send."""
+from duplex.client.playout import Dropped, Playout
+from duplex.client.turn import Json, Turn
 
 _WINDOW = RATE_HZ // 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hushed:
+    """What the listener has stopped.
+
+    Attributes:
+        making: ids of the responses that were still being made.
+        dropped: what was being played, or None.
+    """
+
+    making: tuple[str, ...]
+    dropped: Dropped | None
 
 
 class Conversation:
@@ -24,15 +34,20 @@ class Conversation:
     Args:
         microphone: what was sent, and when.
         playout: where answers are played.
+        observer: told of the words.
     """
 
-    def __init__(self, *, microphone: Microphone, playout: Playout) -> None:
+    def __init__(self, *, microphone: Microphone, playout: Playout, observer: Observer | None = None) -> None:
         self.turns: list[Turn] = []
         self.errors: list[str] = []
-        self.session: Message = {}
+        self.session: Json = {}
+        """The newest that the server said of the session, as it came; empty before."""
+        self.detection: Json | None = None
+        """The session's turn detection as the server tells it; None for turns that the client ends."""
         self.speaking = False
         """Whether the server hears the user speak."""
         self.speech_started_s: float | None = None
+        self.observer = observer or Observer()
         self._microphone = microphone
         self._playout = playout
         self._covered = 0
@@ -40,16 +55,9 @@ class Conversation:
         self._tails: dict[str, Samples] = {}
 
     @property
-    def detection(self) -> Message | None:
-        """The session's turn detection as the server tells it; None for turns that the client ends."""
-        detection = self.session.get("audio", {}).get("input", {}).get("turn_detection")
-        return detection if isinstance(detection, dict) else None
-
-    @property
     def interrupts(self) -> bool:
         """Whether the user's speech cuts an answer off."""
-        detection = self.detection
-        return detection is not None and detection.get("interrupt_response") is not False
+        return self.detection is not None and self.detection.get("interrupt_response") is not False
 
     def settled(self, now: float) -> bool:
         """Whether all that was said has been answered and the answers have been heard to their end."""
@@ -63,53 +71,87 @@ class Conversation:
         """The client ends the user's turn itself: note what its speech was."""
         self._open_turn("")
 
-    def hush(self, now: float) -> list[Message]:
-        """The listener has heard enough: stop what is being made and what is being played; returns what to send."""
-        messages: list[Message] = []
-        for turn in self.turns:
-            if turn.active:
-                turn.hushed_s = now
-                messages.append({"type": "response.cancel", "response_id": turn.response_id})
-        return messages + self._flush(now)
+    def hush(self, now: float) -> Hushed:
+        """The listener has heard enough: nothing more is played."""
+        active = [turn for turn in self.turns if turn.active]
+        for turn in active:
+            turn.hushed_s = now
+        return Hushed(making=tuple(turn.response_id for turn in active), dropped=self._flush(now))
 
-    def receive(self, event: Event, now: float) -> list[Message]:
-        """Take one event that arrived at `now`, in seconds; returns what the client has to send because of it.
+    # What the server tells, each with the time of its arrival in seconds -----------------------
 
-        Raises:
-            TalkError: the event's audio cannot be decoded.
-        """
-        match event.type:
-            case "session.created" | "session.updated":
-                self.session = event.session or {}
-            case "input_audio_buffer.speech_started":
-                self.speaking = True
-                self.speech_started_s = now
-                return self._interrupt(now) if self.interrupts else []
-            case "input_audio_buffer.speech_stopped":
-                self.speaking = False
-                turn = self._turn_of_user(event.item_id)
-                turn.stopped_s = now
-                if event.audio_end_ms is not None:
-                    turn.server_zero_s = self._microphone.sent_s(event.audio_end_ms * RATE_HZ // 1000)
-            case "input_audio_buffer.committed":
-                self._committed(event.item_id, now)
-            case "conversation.item.input_audio_transcription.delta":
-                self._heard(event.item_id, self._words.get(event.item_id, "") + event.delta)
-            case "conversation.item.input_audio_transcription.completed":
-                self._heard(event.item_id, event.transcript or "")
-            case "response.created":
-                self._created(event.response or Response(), now)
-            case "response.output_audio.delta":
-                self._audio(event, now)
-            case "response.output_audio_transcript.delta" | "response.output_text.delta":
-                self.turn_of(event.response_id).said += event.delta
-            case "response.output_audio_transcript.done" | "response.output_text.done":
-                self.turn_of(event.response_id).said = event.transcript or event.text or ""
-            case "response.done":
-                self._done(event.response or Response(), now)
-            case "error":
-                self.errors.append(event.error.message if event.error else "an error without a message")
-        return []
+    def configured(self, session: Json, detection: Json | None) -> None:
+        """What holds for the session."""
+        self.session = session
+        self.detection = detection
+
+    def speech_started(self, now: float) -> Dropped | None:
+        """The user speaks; returns what is not played because of that."""
+        self.speaking = True
+        self.speech_started_s = now
+        return self._interrupt(now) if self.interrupts else None
+
+    def speech_stopped(self, item_id: str, end_ms: int | None, now: float) -> None:
+        """The user's turn is over; `end_ms`: where its speech ended, from the microphone's first sample on."""
+        self.speaking = False
+        turn = self._turn_of_user(item_id)
+        turn.stopped_s = now
+        if end_ms is not None:
+            turn.server_zero_s = self._microphone.sent_s(end_ms * RATE_HZ // 1000)
+
+    def committed(self, item_id: str, now: float) -> None:
+        """What the user said is an item now."""
+        self.speaking = False
+        own = self._unanswered
+        if own is not None and not own.user_item_id:
+            own.user_item_id = item_id
+            own.heard = self._words.get(item_id, "")
+        self._turn_of_user(item_id).committed_s = now
+
+    def hears(self, item_id: str, words: str) -> None:
+        """More of the user's words."""
+        self._note_words(item_id, self._words.get(item_id, "") + words)
+
+    def heard(self, item_id: str, words: str) -> None:
+        """All of the user's words."""
+        self._note_words(item_id, words)
+        self.observer.heard(words)
+
+    def created(self, response_id: str, now: float) -> None:
+        """An answer begins."""
+        turn = self._unanswered
+        if turn is None:
+            turn = Turn()
+            self.turns.append(turn)
+        turn.response_id = response_id
+        turn.created_s = now
+
+    def says(self, response_id: str, words: str) -> None:
+        """More words of an answer."""
+        self.turn_of(response_id).said += words
+        self.observer.said(response_id, words)
+
+    def said(self, response_id: str, words: str) -> None:
+        """All words of an answer that were heard."""
+        self.turn_of(response_id).said = words
+
+    def done(self, response_id: str, *, status: str, reason: str, error: str, now: float) -> None:
+        """An answer is over."""
+        turn = self.turn_of(response_id)
+        turn.done_s = now
+        turn.status = status
+        turn.reason = reason
+        self._tails.pop(response_id, None)
+        self.observer.ended(status, reason)
+        if error:
+            self.errors.append(error)
+
+    def failed(self, message: str) -> None:
+        """The server reports an error."""
+        self.errors.append(message)
+        self.observer.failed(message)
+
+    # ------------------------------------------------------------------------------------------
 
     def turn_of(self, response_id: str) -> Turn:
         """The turn that this response answers; a new one where the response is not known."""
@@ -138,66 +180,31 @@ class Conversation:
     def _unanswered(self) -> Turn | None:
         return self.turns[-1] if self.turns and not self.turns[-1].response_id else None
 
-    def _heard(self, item_id: str, words: str) -> None:
+    def _note_words(self, item_id: str, words: str) -> None:
         # Words may come while the user still speaks: then the turn does not exist yet.
         self._words[item_id] = words
         for turn in self.turns:
             if turn.user_item_id == item_id:
                 turn.heard = words
 
-    def _committed(self, item_id: str, now: float) -> None:
-        self.speaking = False
-        own = self._unanswered
-        if own is not None and not own.user_item_id:
-            own.user_item_id = item_id
-            own.heard = self._words.get(item_id, "")
-        self._turn_of_user(item_id).committed_s = now
-
-    def _created(self, response: Response, now: float) -> None:
-        turn = self._unanswered
-        if turn is None:
-            turn = Turn()
-            self.turns.append(turn)
-        turn.response_id = response.id
-        turn.created_s = now
-
-    def _done(self, response: Response, now: float) -> None:
-        turn = self.turn_of(response.id)
-        turn.done_s = now
-        turn.status = response.status or ""
-        if response.status_details is not None:
-            turn.reason = response.status_details.reason or ""
-            if response.status_details.error is not None:
-                self.errors.append(response.status_details.error.message)
-        self._tails.pop(response.id, None)
-
-    def _interrupt(self, now: float) -> list[Message]:
+    def _interrupt(self, now: float) -> Dropped | None:
         playing = self._playout.end_s > now
         for turn in self.turns:
             if turn.interrupted_s is None and (turn.active or (playing and turn is self.turns[-1])):
                 turn.interrupted_s = now
         return self._flush(now)
 
-    def _flush(self, now: float) -> list[Message]:
+    def _flush(self, now: float) -> Dropped | None:
         dropped = self._playout.flush(now)
-        if dropped is None:
-            return []
         for turn in self.turns:
-            if turn.item_id == dropped.item_id:
+            if dropped is not None and turn.item_id == dropped.item_id:
                 turn.played_ms = dropped.played_ms
-        return [
-            {
-                "type": "conversation.item.truncate",
-                "item_id": dropped.item_id,
-                "content_index": 0,
-                "audio_end_ms": dropped.played_ms,
-            }
-        ]
+        return dropped
 
-    def _audio(self, event: Event, now: float) -> None:
-        turn = self.turn_of(event.response_id)
-        samples = event.pcm()
-        turn.item_id = turn.item_id or event.item_id
+    def audio(self, response_id: str, item_id: str, samples: Samples, now: float) -> None:
+        """More sound of an answer, int16 [n] at 24 kHz."""
+        turn = self.turn_of(response_id)
+        turn.item_id = turn.item_id or item_id
         turn.audio_bytes += samples.nbytes
         turn.first_packet_s = turn.first_packet_s or now
         turn.last_packet_s = now
@@ -209,12 +216,12 @@ class Conversation:
         if turn.first_audible_s is not None:
             return
         # Windows lie on the answer's own axis, so one may span two packets: the later packet completes it.
-        tail = self._tails.get(event.response_id, np.zeros(0, np.int16))
+        tail = self._tails.get(response_id, np.zeros(0, np.int16))
         joined = np.concatenate([tail, samples])
         whole = len(joined) // _WINDOW * _WINDOW
-        self._tails[event.response_id] = joined[whole:]
+        self._tails[response_id] = joined[whole:]
         onset = first_audible(joined[:whole], RATE_HZ)
         if onset is not None:
             turn.first_audible_s = now
             turn.ear_s = heard_s + max(0, onset - len(tail)) / RATE_HZ
-            del self._tails[event.response_id]
+            del self._tails[response_id]

@@ -50,10 +50,12 @@ class Inbox:
 
     Attributes:
         seen: the highest number so far.
+        silenced_bytes: audio that came of an answer after it had been interrupted.
     """
 
     def __init__(self) -> None:
         self.seen = 0
+        self.silenced_bytes = 0
         self._silenced = 0  # audio of this epoch and earlier ones is not to be played any more
         self._answers: dict[int, tuple[str, str]] = {}
 
@@ -98,6 +100,7 @@ class Inbox:
             return None
         self.seen = frame.sequence
         if frame.epoch <= self._silenced:
+            self.silenced_bytes += len(frame.payload)
             return None
         response_id, item_id = self._answers.get(frame.epoch, ("", ""))
         return Speech(

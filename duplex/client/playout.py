@@ -22,10 +22,12 @@ class Dropped:
 
     Attributes:
         item_id: the answer that was being played.
-        played_ms: how much of it had been heard, rounded down.
+        played: samples of it that had been heard.
+        played_ms: the same, rounded down.
     """
 
     item_id: str
+    played: int
     played_ms: int
 
 
@@ -63,8 +65,16 @@ class Playout:
             heard = max(0, round((now - stretch.start_s) * self._rate_hz))
             stretch.samples = stretch.samples[:heard]
         self._stretches = [stretch for stretch in self._stretches if len(stretch.samples)]
-        played = sum(len(stretch.samples) for stretch in self._stretches if stretch.item_id == item_id)
-        return Dropped(item_id=item_id, played_ms=played * 1000 // self._rate_hz)
+        played = self.played(item_id, now)
+        return Dropped(item_id=item_id, played=played, played_ms=played * 1000 // self._rate_hz)
+
+    def played(self, item_id: str, now: float) -> int:
+        """Samples of an answer that have been heard by `now`."""
+        return sum(
+            min(len(stretch.samples), max(0, round((now - stretch.start_s) * self._rate_hz)))
+            for stretch in self._stretches
+            if stretch.item_id == item_id
+        )
 
     def render(self, start_s: float) -> Samples:
         """All that was heard on the axis of time, int16 [n]; sample 0 is what was heard at `start_s`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from duplex.client.conversation import Conversation
-from duplex.client.events import Event
+from duplex.client.observer import Observer
 from duplex.client.turn import Json, Turn
 
 
@@ -49,7 +49,7 @@ def conversation_report(conversation: Conversation) -> Json:
     }
 
 
-class Transcript:
+class Transcript(Observer):
     """Prints both sides' words as they come.
 
     Args:
@@ -61,30 +61,39 @@ class Transcript:
         self._open = ""
         self._position: int | None = None
 
-    def receive(self, event: Event, now: float) -> None:
-        """Take one event; `now` is not used."""
-        match event.type:
-            case "conversation.item.input_audio_transcription.completed":
-                self._line("you     ", (event.transcript or "").strip() or "(nothing)")
-            case "response.output_audio_transcript.delta" | "response.output_text.delta":
-                if self._open != event.response_id:
-                    self.close()
-                    self._out.write("duplex  ")
-                    self._open = event.response_id
-                self._out.write(event.delta)
-                self._out.flush()
-            case "response.done":
-                self.close()
-                if event.response is not None and event.response.status not in ("completed", None):
-                    details = event.response.status_details
-                    reason = f": {details.reason}" if details is not None and details.reason else ""
-                    self._line("        ", f"({event.response.status}{reason})")
-            case "duplex.queue.updated" if event.position != self._position:
-                self._position = event.position
-                eta = f", about {event.eta_s:.0f} s to go" if event.eta_s is not None else ""
-                self._line("        ", f"(number {event.position} in the queue{eta})")
-            case "error":
-                self._line("error   ", event.error.message if event.error else "without a message")
+    def heard(self, words: str) -> None:
+        """See `Observer`."""
+        self._line("you     ", words.strip() or "(nothing)")
+
+    def said(self, response_id: str, words: str) -> None:
+        """See `Observer`."""
+        if self._open != response_id:
+            self.close()
+            self._out.write("duplex  ")
+            self._open = response_id
+        self._out.write(words)
+        self._out.flush()
+
+    def ended(self, status: str, reason: str) -> None:
+        """See `Observer`."""
+        self.close()
+        if status not in ("completed", ""):
+            self._line("        ", f"({status}: {reason})" if reason else f"({status})")
+
+    def queued(self, position: int, eta_s: float | None) -> None:
+        """See `Observer`."""
+        if position != self._position:
+            self._position = position
+            eta = f", about {eta_s:.0f} s to go" if eta_s is not None else ""
+            self._line("        ", f"(number {position} in the queue{eta})")
+
+    def resumed(self) -> None:
+        """See `Observer`."""
+        self._line("        ", "(the connection was lost, and the conversation goes on over another)")
+
+    def failed(self, message: str) -> None:
+        """See `Observer`."""
+        self._line("error   ", message)
 
     def close(self) -> None:
         """End a line that is still open."""

@@ -6,18 +6,29 @@ import argparse
 import asyncio
 import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
 
 from duplex.audio.pcm import Samples, last_audible
 from duplex.audio.resample import resample
 from duplex.audio.wav import read_wav, write_wav
-from duplex.client.call import Call, call
+from duplex.client.call import call
+from duplex.client.dialogue import Dialogue
 from duplex.client.http import fetch_turn
+from duplex.client.native_call import native_call
+from duplex.client.observer import Observer
 from duplex.client.player import RATE_HZ
+from duplex.client.realtime import PATH as REALTIME
 from duplex.client.report import Transcript, conversation_report
 from duplex.client.waterfall import draw
 from duplex.errors import TalkError
+from duplex.protocol.native import PATH
+from duplex.protocol.native.settings import DetectionPatch, SettingsPatch
 
 LEAD_S = 0.3
 """The microphone is open for so long before the file begins, as a person's would be."""
@@ -26,7 +37,11 @@ LEAD_S = 0.3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Register the flags of `duplex talk`."""
     parser.add_argument("file", type=Path, metavar="FILE.wav", help="what the user says; any PCM WAV file")
-    parser.add_argument("--url", default="ws://127.0.0.1:8000/v1/realtime", help="the server (default: %(default)s)")
+    parser.add_argument(
+        "--url",
+        default=f"ws://127.0.0.1:8000{PATH}",
+        help=f"the server; with the path {REALTIME} in OpenAI's protocol (default: %(default)s)",
+    )
     parser.add_argument("--out", type=Path, metavar="ANSWER.wav", help="save what a listener would have heard")
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout, and nothing else")
     parser.add_argument("--api-key", help="the server's key")
@@ -40,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--turn-detection",
         metavar="KIND",
-        help="server_vad, semantic_vad, none (the turn ends with the file), or a JSON object of the protocol; "
-        "default: the server's own",
+        help="server_vad, semantic_vad, none (the turn ends with the file), or a JSON object of the protocol that is "
+        "spoken; default: the server's own",
     )
 
 
@@ -98,14 +113,46 @@ def turn_detection(text: str | None) -> dict[str, Any] | None:
     return {"audio": {"input": {"turn_detection": detection}}}
 
 
+def native_settings(text: str | None) -> SettingsPatch | None:
+    """The same for the native protocol, which has other names for its kinds of turn detection.
+
+    Raises:
+        TalkError: it is neither a kind nor a JSON object that describes one.
+    """
+    asked = turn_detection(text)
+    if asked is None:
+        return None
+    detection = asked["audio"]["input"]["turn_detection"]
+    if detection is None:
+        return SettingsPatch(turn_detection=None)
+    kind = {"server_vad": "silence", "semantic_vad": "semantic"}.get(detection.get("type"), detection.get("type"))
+    try:
+        return SettingsPatch(turn_detection=msgspec.convert({**detection, "type": kind}, DetectionPatch))
+    except msgspec.ValidationError as error:
+        raise TalkError(f"--turn-detection {text}: {error}; see the server's settings.turn_detection") from None
+
+
+@asynccontextmanager
+async def _open(args: argparse.Namespace, observer: Observer) -> AsyncIterator[Dialogue]:
+    """A conversation in the protocol that the address names: OpenAI's by its path, else the native one."""
+    if urlsplit(args.url).path.rstrip("/") == REALTIME:
+        session = turn_detection(args.turn_detection)
+        async with call(
+            url=args.url, api_key=args.api_key, session=session, timeout_s=args.timeout, observer=observer
+        ) as going:
+            yield going
+    else:
+        settings = native_settings(args.turn_detection)
+        async with native_call(
+            url=args.url, api_key=args.api_key, settings=settings, timeout_s=args.timeout, observer=observer
+        ) as going_on:
+            yield going_on
+
+
 async def _talk(args: argparse.Namespace) -> int:
     samples = load(args.file)
-    session = turn_detection(args.turn_detection)
     transcript = Transcript(out=sys.stdout)
-    listener = None if args.json else transcript.receive
-    async with call(
-        url=args.url, api_key=args.api_key, session=session, timeout_s=args.timeout, listener=listener
-    ) as going:
+    async with _open(args, Observer() if args.json else transcript) as going:
         await _converse(going, samples, args.timeout)
         conversation = going.conversation
         for turn in conversation.turns:
@@ -127,15 +174,14 @@ async def _talk(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _converse(going: Call, samples: Samples, timeout_s: float) -> None:
+async def _converse(going: Dialogue, samples: Samples, timeout_s: float) -> None:
     """Speak, then listen until everything is settled, or nothing has happened for `timeout_s`."""
     await going.pause(LEAD_S)
     going.say(samples)
     await going.until(lambda: not going.microphone.queued, timeout_s=len(samples) / RATE_HZ + timeout_s)
     if going.conversation.detection is None:
         going.conversation.committing()
-        await going.send({"type": "input_audio_buffer.commit"})
-        await going.send({"type": "response.create"})
+        await going.answer()
     while not going.conversation.settled(going.now):
         left_s = max(0.0, going.playout.end_s - going.now)
         known = going.progress
@@ -147,7 +193,7 @@ async def _converse(going: Call, samples: Samples, timeout_s: float) -> None:
             return
 
 
-def _save(path: Path, going: Call) -> None:
+def _save(path: Path, going: Dialogue) -> None:
     try:
         write_wav(path, going.playout.render(going.started_s), RATE_HZ)
     except OSError as error:

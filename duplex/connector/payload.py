@@ -148,6 +148,19 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A function that a language model may ask to be called. `parameters`: a JSON Schema of an object, as JSON text."""
+
+    name: str
+    description: str
+    parameters: str
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.name) + len(self.description) + len(self.parameters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """Everything a language model needs for one answer.
 
@@ -158,6 +171,7 @@ class Prompt:
         cache_key: names the prefix cache to use (the session): equal keys share a prefix.
         max_tokens: upper bound of the answer, in tokens.
         temperature: 0 is greedy.
+        tools: what may be called; a model that cannot call any answers in words.
     """
 
     messages: tuple[Message, ...]
@@ -165,12 +179,13 @@ class Prompt:
     max_tokens: int
     temperature: float
     complete: bool = True
+    tools: tuple[Tool, ...] = ()
 
     kind = Kind.PROMPT
 
     @property
     def nbytes(self) -> int:
-        return sum(len(message.text) for message in self.messages)
+        return sum(len(message.text) for message in self.messages) + sum(tool.nbytes for tool in self.tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duplex.connector.payload import Message
+from duplex.connector.payload import Message, Tool
 from duplex.session.events import Completed
 from duplex.session.fence import Fence
 from duplex.session.item import Item, Part, Status
@@ -43,6 +43,11 @@ class Answer:
     added: bool = False
     previous_item_id: str | None = None
     usage: Completed | None = None
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """What its model may ask to be called."""
+        return () if (self.options.tool_choice or self.settings.tool_choice) == "none" else self.settings.tools
 
     def ms(self, samples: int) -> int:
         """A length of its audio in milliseconds."""

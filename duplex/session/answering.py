@@ -121,10 +121,12 @@ class Answering:
         answer = self._answer
         return answer is not None and not answer.announced and answer.prompted is not None
 
-    def instructions(self, settings: SessionSettings) -> str:
-        """The system message of the response under way."""
-        own = self._live().options.instructions
-        return settings.instructions if own is None else own
+    @property
+    def instructions(self) -> str:
+        """The system message of the response under way: what held when it began, whatever has been set since."""
+        answer = self._live()
+        own = answer.options.instructions
+        return answer.settings.instructions if own is None else own
 
     def deadline(self, now: float) -> float | None:
         """When `wake` should be called next."""
@@ -176,7 +178,7 @@ class Answering:
         answer.announced = True
         return [Tell(notice=ResponseCreated(response=answer.info("in_progress")))]
 
-    def prompt(self, messages: tuple[Message, ...], settings: SessionSettings, *, announce: bool) -> list[Effect]:
+    def prompt(self, messages: tuple[Message, ...], *, announce: bool) -> list[Effect]:
         """The prompt is complete: generate. Without `announce` behind a shut gate, until `confirm`."""
         self._move(ResponseInput.PROMPT)
         answer = self._live()
@@ -185,7 +187,8 @@ class Answering:
             messages=messages,
             cache_key=self.fence.session_id,
             max_tokens=answer.max_output_tokens,
-            temperature=settings.temperature,
+            temperature=answer.settings.temperature,
+            tools=answer.tools,
         )
         effects = self._announce(answer) if announce and not answer.announced else []
         return [

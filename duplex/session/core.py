@@ -36,6 +36,7 @@ from duplex.session.events import (
     Spoke,
     StageReport,
     TruncateItem,
+    Unreadable,
 )
 from duplex.session.fence import INPUT, Fence
 from duplex.session.history import History
@@ -220,6 +221,8 @@ class Session:
                 return self._cancel_response(event, now)
             case Played():
                 return self.history.played(event, now)
+            case Unreadable(error=error):
+                raise error
             case Close(reason=reason):
                 return self._close(reason)
 
@@ -417,7 +420,7 @@ class Session:
             Count(what="provisional_turns"),
             *self.reading.stop(),
             *self.answering.create(self.settings, ResponseOptions(), announce=False),
-            *self.answering.prompt(messages, self.settings, announce=False),
+            *self.answering.prompt(messages, announce=False),
         ]
 
     def _fence_provisional(self, now: float) -> list[Effect]:
@@ -454,11 +457,8 @@ class Session:
         """Give a waiting answer its prompt, once all that was said is recognised."""
         if not self.answering.waiting or self.conversation.awaits_transcript:
             return []
-        instructions = self.answering.instructions(self.settings)
-        return [
-            *self.reading.stop(),
-            *self.answering.prompt(self.conversation.messages(instructions), self.settings, announce=True),
-        ]
+        messages = self.conversation.messages(self.answering.instructions)
+        return [*self.reading.stop(), *self.answering.prompt(messages, announce=True)]
 
     def _failed(self, report: Failed, now: float) -> list[Effect]:
         if report.fence == self.listening.fence:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from duplex.connector.base import Handle
 from duplex.connector.payload import Completeness, EndOfTurn, Speech, Text, Transcript
-from duplex.errors import StageError
+from duplex.errors import ClientError, StageError
 from duplex.session.fence import Fence
 from duplex.session.item import Item
 from duplex.session.settings import ResponseOptions, SessionSettings
@@ -110,6 +110,13 @@ class Played:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """A message of the client that its transport could not take: it is answered in its turn, and changes nothing."""
+
+    error: ClientError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Close:
     """close: the session is over. `reason`: a short word for the log and the metrics."""
 
@@ -185,6 +192,7 @@ ClientEvent = (
     | CreateResponse
     | CancelResponse
     | Played
+    | Unreadable
     | Close
 )
 LeaseEvent = Attached | Detached

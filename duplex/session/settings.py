@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+from duplex.connector.payload import Tool
+
 Eagerness = Literal["low", "medium", "high", "auto"]
 Modality = Literal["audio", "text"]
+ToolChoice = Literal["auto", "none"]
 
 
 class Provisional(StrEnum):
@@ -74,6 +77,8 @@ class SessionSettings:
         max_output_tokens: upper bound of one answer; None for the server's own.
         temperature: of sampling, 0 is greedy.
         turn_detection: see `TurnDetection`.
+        tools: what the model may ask to be called.
+        tool_choice: ``none`` keeps the tools from the model.
     """
 
     instructions: str = ""
@@ -83,6 +88,8 @@ class SessionSettings:
     max_output_tokens: int | None = None
     temperature: float = 0.0
     turn_detection: TurnDetection | None = SemanticVad()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +97,14 @@ class ResponseOptions:
     """What one answer may have different from its session; None leaves the session's own.
 
     Attributes:
-        instructions, modality, max_output_tokens: as in `SessionSettings`.
+        instructions, modality, max_output_tokens, tool_choice: as in `SessionSettings`.
         metadata: the client's own labels, echoed in every notice about the response.
     """
 
     instructions: str | None = None
     modality: Modality | None = None
     max_output_tokens: int | None = None
+    tool_choice: ToolChoice | None = None
     metadata: tuple[tuple[str, str], ...] = ()
 
 

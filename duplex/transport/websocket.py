@@ -8,6 +8,7 @@ from starlette.websockets import WebSocket
 
 from duplex.errors import AdmissionRefused
 from duplex.session.port import SessionHost
+from duplex.transport.channel import Channel
 from duplex.transport.connection import Connection
 from duplex.transport.info import ServerInfo
 from duplex.transport.openai_realtime.dialect import OpenAIDialect
@@ -74,9 +75,9 @@ class RealtimeEndpoint:
     async def _converse(self, socket: WebSocket) -> Response | None:
         try:
             async with self._host.open() as port:
+                channel = Channel(socket=socket, name=port.session_id, slow_reader_s=self._slow_reader_s)
                 dialect = OpenAIDialect(served=self._info.served)
-                connection = Connection(socket=socket, port=port, dialect=dialect, slow_reader_s=self._slow_reader_s)
-                await connection.run()
+                await Connection(channel=channel, port=port, dialect=dialect).run()
         except AdmissionRefused as refused:
             return busy(refused)
         return None

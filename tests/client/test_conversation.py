@@ -13,6 +13,7 @@ from duplex.client.conversation import Conversation
 from duplex.client.events import Event, decode
 from duplex.client.player import RATE_HZ, Microphone
 from duplex.client.playout import Playout
+from duplex.client.realtime_reader import RealtimeReader
 from duplex.client.report import conversation_report
 from duplex.errors import TalkError
 
@@ -28,6 +29,7 @@ class Scene:
         self.playout = Playout(rate_hz=RATE_HZ)
         self.conversation = Conversation(microphone=self.microphone, playout=self.playout)
         self.now = 100.0
+        self.reader = RealtimeReader(self.conversation)
         self.tell("session.created", session=session)
 
     def speak(self, seconds: float) -> None:
@@ -41,7 +43,7 @@ class Scene:
 
     def tell(self, kind: str, **rest: Any) -> list[dict[str, Any]]:
         event = decode(msgspec.json.encode({"type": kind, **rest}))
-        return self.conversation.receive(event, self.now)
+        return self.reader.receive(event, self.now)
 
     def end_turn(self, item: str = "item_1") -> None:
         end_ms = self.microphone.audible_end * 1000 // RATE_HZ
@@ -277,7 +279,7 @@ def test_a_listener_who_has_heard_enough_stops_the_answer_and_what_is_on_its_way
     scene.answer()
     scene.audio(loud(0.5))
     scene.wait(0.1)
-    messages = scene.conversation.hush(scene.now)
+    messages = scene.reader.hush(scene.now)
     assert [(message["type"], message.get("audio_end_ms")) for message in messages] == [
         ("response.cancel", None),
         ("conversation.item.truncate", 100),
@@ -287,4 +289,4 @@ def test_a_listener_who_has_heard_enough_stops_the_answer_and_what_is_on_its_way
     turn = scene.conversation.turns[0]
     assert (turn.stale_bytes, turn.interrupted_s, turn.played_ms) == (0, None, 100)
     assert scene.playout.end_s == pytest.approx(scene.now)
-    assert scene.conversation.hush(scene.now) == []
+    assert scene.reader.hush(scene.now) == []

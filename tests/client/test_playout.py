@@ -26,7 +26,7 @@ def test_a_flush_keeps_what_was_heard_and_nothing_else() -> None:
     playout = Playout(rate_hz=1000)
     playout.put("a", ones(100), 0.0)
     playout.put("a", ones(400, 2), 0.0)
-    assert playout.flush(0.25) == Dropped(item_id="a", played_ms=250)
+    assert playout.flush(0.25) == Dropped(item_id="a", played=250, played_ms=250)
     assert playout.end_s == pytest.approx(0.25)
     assert playout.render(0.0).tolist() == [1] * 100 + [2] * 150
     assert playout.put("b", ones(10), 0.3) == 0.3
@@ -36,7 +36,7 @@ def test_played_counts_one_answer_and_not_the_one_before() -> None:
     playout = Playout(rate_hz=1000)
     playout.put("a", ones(100), 0.0)
     playout.put("b", ones(100), 1.0)
-    assert playout.flush(1.02) == Dropped(item_id="b", played_ms=20)
+    assert playout.flush(1.02) == Dropped(item_id="b", played=20, played_ms=20)
 
 
 def test_nothing_left_to_play_is_no_interruption() -> None:
@@ -50,5 +50,5 @@ def test_nothing_left_to_play_is_no_interruption() -> None:
 def test_an_answer_that_has_arrived_but_not_begun_was_heard_for_0_ms() -> None:
     playout = Playout(rate_hz=1000)
     playout.put("a", ones(100), 5.0)
-    assert playout.flush(5.0) == Dropped(item_id="a", played_ms=0)
+    assert playout.flush(5.0) == Dropped(item_id="a", played=0, played_ms=0)
     assert len(playout.render(0.0)) == 0

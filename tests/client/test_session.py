@@ -13,8 +13,9 @@ import pytest
 
 from duplex.client.backlog import Backlog, Sent
 from duplex.client.backoff import Backoff
+from duplex.client.handshake import session_url
 from duplex.client.inbox import Event, Speech
-from duplex.client.session import Session, connect, session_url
+from duplex.client.session import Session, connect
 from duplex.errors import TalkError
 from duplex.protocol.native import server
 from duplex.protocol.native.client import Respond
@@ -46,8 +47,8 @@ async def until(session: Session, wanted: type | Callable[[Event], bool]) -> lis
 
 def cut(session: Session) -> None:
     """As a network does it: without a word."""
-    assert session._socket is not None
-    session._socket.transport.abort()
+    assert session._link._socket is not None
+    session._link._socket.transport.abort()
 
 
 def sound(events: list[Event]) -> list[tuple[int, int]]:
@@ -141,12 +142,13 @@ async def test_a_session_that_another_has_taken_over_says_so() -> None:
     async with served() as (url, _here), connect(url) as first:
         await until(first, server.Opened)
         async with connect(url) as second:
-            other = second._opened
-            second._opened, second._token = first._opened, first._token
+            mine, theirs = second._link, first._link
+            other = mine._opened
+            mine._opened, mine._token = theirs._opened, theirs._token
             cut(second)
             with pytest.raises(TalkError, match="replaced"):
                 await until(first, lambda _event: False)
-            second._opened = other
+            mine._opened = other
 
 
 @pytest.mark.anyio
@@ -170,14 +172,15 @@ async def test_a_full_server_is_quoted() -> None:
 async def test_who_comes_back_too_late_is_told() -> None:
     async with served(grace_s=0.05) as (url, here), connect(url, backoff=Backoff(first_s=0.1)) as session:
         await until(session, server.Opened)
-        session._backoff = Backoff(first_s=0.3, most_s=0.3)
-        resume = session._resume
+        link = session._link
+        link._backoff = Backoff(first_s=0.3, most_s=0.3)
+        resume = link._resume
 
         async def first_not() -> Any:
-            session._resume = resume  # type: ignore[method-assign]
+            link._resume = resume  # type: ignore[method-assign]
             raise TalkError("the network is down")
 
-        session._resume = first_not  # type: ignore[method-assign]
+        link._resume = first_not  # type: ignore[method-assign]
         cut(session)
         with pytest.raises(TalkError, match="the session with it"):
             await until(session, lambda _event: False)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from duplex.connector.payload import Transcript
+from duplex.errors import ClientError
 from duplex.session.effects import Abort, Effect, Feed, Play, Submit, Tell
 from duplex.session.events import (
     AppendAudio,
@@ -22,6 +23,7 @@ from duplex.session.events import (
     Played,
     Signalled,
     TruncateItem,
+    Unreadable,
 )
 from duplex.session.fence import INPUT
 from duplex.session.item import Item, Part
@@ -495,9 +497,12 @@ def test_truncation_by_the_client() -> None:
         (CancelResponse(), "response_cancel_not_active"),
         (TruncateItem(item_id="x", content_index=0, audio_end_ms=0), "item_not_found"),
         (typed("Hi.", item_id="there"), "item_exists"),
+        (Unreadable(error=ClientError("The message is not JSON.", code="invalid_json")), "invalid_json"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_a_code(event: CancelResponse, code: str) -> None:
+def test_what_cannot_be_done_is_refused_with_a_code(
+    event: CancelResponse | TruncateItem | CreateItem | Unreadable, code: str
+) -> None:
     driver = Driver()
     driver.do(typed("Hello.", item_id="there"))
     driver.do(event)

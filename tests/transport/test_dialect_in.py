@@ -18,6 +18,7 @@ from duplex.session.events import AppendAudio, ClientEvent
 from duplex.session.settings import ResponseOptions, SemanticVad, ServerVad, SessionSettings
 from duplex.transport.info import Served
 from duplex.transport.openai_realtime.dialect import OpenAIDialect
+from duplex.transport.openai_realtime.incoming import LONG_CHARS
 from tests.transport.fakes import SERVED
 from tests.transport.schema import checked
 
@@ -44,6 +45,22 @@ def configured(to: OpenAIDialect, **session: Any) -> SessionSettings:
     (event,) = decoded(to, type="session.update", session={"type": "realtime"} | session)
     assert isinstance(event, events.Configure)
     return event.settings
+
+
+def test_only_audio_may_be_long() -> None:
+    to = dialect()
+    minute = audio(np.zeros(60 * 24_000, np.int16))
+    assert len(minute) > LONG_CHARS
+    heard = decoded(to, type="input_audio_buffer.append", audio=minute)
+    assert sum(len(event.pcm) for event in heard if isinstance(event, AppendAudio)) == pytest.approx(960_000, abs=400)
+    text = json.dumps({"type": "input_audio_buffer.append", "audio": minute, "event_id": "x" * 5000})
+    for message in (
+        text,
+        json.dumps({"type": "response.create", "numbers": [0] * LONG_CHARS}),
+        json.dumps({"audio": "", "rest": ["audio"] * LONG_CHARS}),
+        json.dumps({"type": "response.create", "response": {"instructions": "x" * LONG_CHARS}}),
+    ):
+        assert refused(to, message).code == "event_too_long"
 
 
 def audio(samples: np.ndarray) -> str:
@@ -85,6 +102,7 @@ def audio(samples: np.ndarray) -> str:
                     instructions="Rhyme.",
                     modality="text",
                     max_output_tokens=9,
+                    tool_choice="auto",
                     metadata=(("client_event_id", "e7"),),
                 ),
                 event_id="e",
@@ -221,6 +239,17 @@ def test_what_is_accepted_and_not_done_shows_as_not_done() -> None:
     assert session["audio"]["input"]["transcription"] == {"model": "ears", "language": "en"}
 
 
+def test_tools_are_taken_shown_and_kept() -> None:
+    to = dialect()
+    weather = {"type": "function", "name": "weather", "description": "Now.", "parameters": {"type": "object"}}
+    settings = configured(to, tools=[weather], tool_choice="none")
+    (updated,) = to.encode(notices.Configured(settings=settings))
+    session = checked(updated)["session"]
+    assert (session["tools"], session["tool_choice"]) == ([weather], "none")
+    assert configured(to, tool_choice="auto").tools == settings.tools, "what is left out stays"
+    assert configured(to, tools=[]).tools == ()
+
+
 def test_transcripts_are_told_until_they_are_switched_off() -> None:
     to = dialect()
     said = notices.Transcribed(item_id="i", text="Hello.", audio_ms=400)
@@ -295,7 +324,14 @@ MISTAKES: list[tuple[dict[str, Any], str, str]] = [
     (update(output_modalities=["smell"]), "invalid_value", "session.output_modalities[0]"),
     (update(max_output_tokens=0), "invalid_value", "session.max_output_tokens"),
     (update(max_output_tokens="all"), "invalid_value", "session.max_output_tokens"),
-    (update(tools=[{"type": "function", "name": "f"}]), "unsupported", "session.tools"),
+    (update(tools=[{"type": "mcp", "name": "f"}]), "unsupported", "session.tools[0].type"),
+    (update(tools=[{"type": "function"}]), "invalid_value", "session.tools[0].name"),
+    (
+        update(tools=[{"type": "function", "name": "f", "parameters": 3}]),
+        "invalid_value",
+        "session.tools[0].parameters",
+    ),
+    (update(tool_choice={"type": "function", "name": "f"}), "unsupported", "session.tool_choice"),
     (update(tool_choice="required"), "unsupported", "session.tool_choice"),
     (update(prompt={"id": "p"}), "unsupported", "session.prompt"),
     (update(audio={"output": {"voice": "nobody"}}), "invalid_value", "session.audio.output.voice"),

@@ -17,8 +17,8 @@ from duplex.session.item import Item, Part
 from duplex.session.notices import Notice, ResponseInfo
 from duplex.session.port import Audio
 from duplex.session.settings import ServerVad, SessionSettings
+from duplex.transport import closing
 from duplex.transport.info import Served
-from duplex.transport.openai_realtime import closing
 from duplex.transport.openai_realtime.dialect import OpenAIDialect
 from tests.transport.fakes import SERVED
 from tests.transport.schema import MODELS, OWN, checked

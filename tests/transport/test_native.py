@@ -15,8 +15,9 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from duplex.protocol.native.media import AGAIN, MICROPHONE, SPEECH, Frame, pack, unpack
+from duplex.transport.channel import MAX_REFUSED
 from duplex.transport.native import connection, endpoint
-from duplex.transport.native.connection import MAX_REFUSED
+from duplex.transport.native.refusal import MAX_TEXT_BYTES
 from tests.session.engines import voices
 from tests.session.world import WINDOW, World, world
 from tests.transport.fakes import Info, Settings, app, running
@@ -143,6 +144,7 @@ async def test_a_spoken_turn() -> None:
     async with served(code2wav=voices(1, 2400)) as (url, _here), connect(url) as client:
         greeting = await opened(client, input_hz=16000, settings={"instructions": "Be brief."})
         assert greeting["terms"]["input_hz"] == 16_000
+        assert greeting["terms"]["max_message_bytes"] == MAX_TEXT_BYTES
         for number in range(20):
             pcm = np.full(WINDOW, 1000 if number < 10 else 0, "<i2")
             await client.send(pack(Frame(kind=MICROPHONE, sequence=number + 1, payload=pcm.tobytes())))
@@ -184,6 +186,7 @@ async def test_nothing_is_taken_twice() -> None:
         ('{"type":"ack","sequence":999}', "sequence_unknown", "sequence"),
         ('{"type":"played","item_id":"i","samples":1}', "playback_reckoned", None),
         ("[1]", "invalid_message", None),
+        ('{"type":"update","item":{"role":"user","text":"' + "x" * MAX_TEXT_BYTES + '"}}', "message_too_long", None),
         (b"\x00", "invalid_frame", None),
         (pack(Frame(kind=SPEECH, payload=b"")), "invalid_frame", None),
         (pack(Frame(kind=MICROPHONE, payload=bytes(2 * 24_001))), "frame_too_long", None),
@@ -201,6 +204,7 @@ async def test_a_mistake_is_answered_and_the_session_goes_on(
         assert param is None or error["param"] == param
         assert error["id"] == ("e" if isinstance(message, str) and '"id":"e"' in message else None)
         assert error["message"].endswith(".")
+        assert error["sequence"] == 2, "it is of the session, and can be sent again"
         await say(client, "signal", signal={"kind": "clear"})
         await until(client, "cleared")
 
@@ -278,6 +282,21 @@ async def test_a_cut_connection_is_resumed_where_it_was() -> None:
                 assert ([one["code"] for one in seen], code) == (["resume_token_invalid"], 1008)
             await say(client, "close")
             assert (await ended(client))[1] == 1000
+
+
+async def test_a_refusal_that_was_missed_is_told_again() -> None:
+    async with served() as (url, _here):
+        async with connect(url) as client:
+            greeting = await opened(client)
+            await client.send("nonsense")
+            told = await heard(client)
+            client.transport.abort()
+        async with connect(url) as client:
+            await say(client, "resume", version=1, session_id=greeting["session_id"], token=greeting["token"], seen=1)
+            assert (await heard(client))["type"] == "resumed"  # type: ignore[index]
+            assert await heard(client) == told
+            await say(client, "close")
+            await ended(client)
 
 
 async def test_the_connection_before_is_told_that_it_is_replaced() -> None:

@@ -22,7 +22,7 @@ from duplex.session.events import ClientEvent
 from duplex.session.fence import MAIN, Fence
 from duplex.session.notices import ResponseInfo
 from duplex.session.port import Audio
-from duplex.transport.connection import MAX_REFUSED
+from duplex.transport.channel import MAX_REFUSED
 from duplex.transport.serve import SessionWebSocket, uvicorn_config
 from tests.transport import fakes
 from tests.transport.fakes import Host, Info, Port, Settings, app, running, serving

@@ -2,7 +2,8 @@
 
 import { chromium } from "playwright-core";
 
-export const STUB = process.env.STUB_URL;
+export const STUB = process.env.STUB_URL; // decides nothing
+export const KERNEL = process.env.KERNEL_URL; // real sessions over scripted engines
 const SHOTS = process.env.SHOTS_DIR; // where pictures of the page go, if they are wanted
 
 const FLAGS = [
@@ -36,7 +37,7 @@ export function launch({ deny = false } = {}) {
 export async function fresh(t, browser, { url = STUB, allowed = [], ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1180, height: 800 }, ...options });
   const page = await context.newPage();
-  page.setDefaultTimeout(8000);
+  page.setDefaultTimeout(15_000); // several times what an idle machine needs
   page.requested = [];
   const errors = [];
   page.on("request", (request) => page.requested.push(request.url()));
@@ -57,12 +58,28 @@ export async function fresh(t, browser, { url = STUB, allowed = [], ...options }
 }
 
 /** Ask the stub (`received`), or tell it something. */
-export async function stub(what, body) {
+export const stub = (what, body) => ask(`${STUB}/_stub/${what}`, body);
+
+/** Ask the server with real sessions (`state`), or tell it something. */
+export const kernel = (what, body) => ask(`${KERNEL}/_kernel/${what}`, body);
+
+async function ask(url, body) {
   const options = body && { method: "POST", body: JSON.stringify(body) };
-  const reply = await fetch(`${STUB}/_stub/${what}`, options);
-  if (!reply.ok) throw new Error(`the stub answers ${reply.status} to ${what}`);
+  const reply = await fetch(url, options);
+  if (!reply.ok) throw new Error(`${url} answers ${reply.status}`);
   return reply.json();
 }
+
+export const phase = (page) => page.evaluate(() => document.body.dataset.phase);
+export const inPhase = (page, wanted) => page.waitForFunction((wanted) => document.body.dataset.phase === wanted, wanted);
+export const lines = (page) =>
+  page.$$eval("#lines .line", (all) =>
+    all.map((line) => [line.classList.contains("user") ? "user" : "assistant", line.querySelector(".bubble").textContent]),
+  );
+export const sent = (page, type) =>
+  page.evaluate((type) => globalThis.watch.sent.filter(({ event }) => event.type === type).map(({ event }) => event), type);
+/** Signals of a kind that the page has sent. */
+export const signals = async (page, kind) => (await sent(page, "signal")).filter(({ signal }) => signal.kind === kind);
 
 /** The first truthy answer of `ask`, or an error after some seconds. */
 export async function until(ask) {
@@ -79,24 +96,32 @@ export async function shot(page, name) {
 }
 
 /**
- * An answer as the server sends it, in the order of the protocol; `open`: without its end, `end`: its end alone.
+ * An answer as the server sends it, in the order of the protocol; `open`: without its end, `end`: its end alone; `heard`:
+ * the words that the server takes for heard, of one that was cancelled.
  */
-export function answer(response, item, { after = null, text = "", tone, seconds, open, end, status = "completed" }) {
-  const ids = { response_id: response, item_id: item, output_index: 0, content_index: 0 };
-  const whole = { id: item, type: "message", role: "assistant", content: [] };
+export function answer(response_id, item_id, how) {
+  const { epoch, after = null, text = "", tone, seconds, open, end, status = "completed", heard = "" } = how;
+  const whole = status === "completed";
+  const item = (status, text) => ({ item_id, role: "assistant", status, parts: [{ kind: "audio", text, audio_ms: 0 }] });
+  const made = { response_id, epoch, modality: "audio", reason: whole ? "" : "turn_detected", error: "" };
+  const done = item(whole ? "completed" : "incomplete", whole ? text : heard);
   const start = [
-    { type: "response.created", response: { id: response, status: "in_progress" } },
-    { type: "response.output_item.added", response_id: response, output_index: 0, item: whole },
-    { type: "conversation.item.added", previous_item_id: after, item: whole },
-    { type: "response.output_audio_transcript.delta", ...ids, delta: text },
-    { ...ids, tone, seconds },
+    { type: "response_created", response: { ...made, status: "in_progress", item: null } },
+    { type: "response_item", response_id, item_id, previous_item_id: after },
+    { type: "item_added", item: item("in_progress", ""), previous_item_id: after },
+    { type: "response_text", response_id, item_id, text },
+    { tone, seconds, epoch },
   ];
   const finish = [
-    { type: "response.output_audio.done", ...ids },
-    ...(text ? [{ type: "response.output_audio_transcript.done", ...ids, transcript: text }] : []),
-    { type: "response.output_item.done", response_id: response, output_index: 0, item: whole },
-    { type: "response.done", response: { id: response, status, output: [whole] } },
+    { type: "item_done", item: done, previous_item_id: after },
+    { type: "response_done", response: { ...made, status, item: done } },
   ];
   if (end) return finish;
   return open ? start : [...start, ...finish];
+}
+
+/** A user's message as the server tells of it; spoken, and its words not known yet, where `text` is null. */
+export function message(item_id, role, text, after = null) {
+  const parts = [{ kind: text === null ? "audio" : "text", text, audio_ms: 0 }];
+  return { type: "item_added", item: { item_id, role, status: "completed", parts }, previous_item_id: after };
 }

@@ -2,9 +2,11 @@
 
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
-import { answer, fresh, launch, shot, STUB, stub, until } from "./chromium.mjs";
+import { answer, fresh, inPhase, launch, lines, message, phase, sent, shot, signals, STUB, stub, until } from "./chromium.mjs";
 
 const FRAME = 480; // 20 ms at 24 kHz
+const TERMS = { input_hz: 24_000, output_hz: 24_000, playback: "acknowledged", ahead_ms: 500, grace_s: 30, heartbeat_s: 5 };
+const OPENED = { type: "opened", version: 1, session_id: "sess_1", generation: 0, token: "t1", terms: TERMS, settings: {} };
 
 let browser;
 before(async () => {
@@ -13,14 +15,6 @@ before(async () => {
 after(() => browser?.close());
 beforeEach(() => stub("reset", {}));
 
-const phase = (page) => page.evaluate(() => document.body.dataset.phase);
-const inPhase = (page, wanted) => page.waitForFunction((wanted) => document.body.dataset.phase === wanted, wanted);
-const lines = (page) =>
-  page.$$eval("#lines .line", (all) =>
-    all.map((line) => [line.classList.contains("user") ? "user" : "assistant", line.querySelector(".bubble").textContent]),
-  );
-const sent = (page, type) =>
-  page.evaluate((type) => globalThis.watch.sent.filter(({ event }) => event.type === type), type);
 const audioFrame = (page) => page.evaluate(() => watch.context.currentTime * watch.context.sampleRate);
 
 async function talking(t, options) {
@@ -59,7 +53,7 @@ test("the microphone arrives in frames of 20 ms, with sound in them", async (t) 
   assert.ok(got.frames.every((samples) => samples === FRAME));
   assert.ok(Math.max(...got.rms) > 0.02, `loudest frame ${Math.max(...got.rms)}`);
   assert.ok(got.rms.filter((rms) => rms > 0.01).length > 20);
-  assert.deepEqual(got.protocols, [["realtime"]]);
+  assert.deepEqual(got.protocols, [["duplex.v1"]]);
   await page.waitForFunction(() => Number(getComputedStyle(document.body).getPropertyValue("--mine")) > 0.2);
   await shot(page, "talking");
 
@@ -78,35 +72,30 @@ test("starting is shown until the session exists, and nothing is sent before", a
   await page.click("#orb");
   await inPhase(page, "starting");
   await page.waitForTimeout(200);
-  assert.equal((await stub("received")).frames.length, 0);
-  await stub("emit", [{ type: "session.created", session: {} }]);
+  const { frames, events } = await stub("received");
+  assert.deepEqual([frames.length, events.map(({ type }) => type)], [0, ["open"]]);
+  assert.equal(events[0].playback, "acknowledged");
+  await stub("emit", [OPENED]);
   await inPhase(page, "listening");
-  // This session did not say that it transcribes: the page asks for it.
-  const update = await until(async () => (await stub("received")).events.find(({ type }) => type === "session.update"));
-  assert.deepEqual(update.session.audio.input.transcription, {});
 });
 
 test("a turn: the user's words stand before the answer though they come after it; no gap in the sound", async (t) => {
   await stub("mode", { turns: { resp_1: TURN } });
   const page = await talking(t);
   await page.waitForTimeout(500);
-  await stub("emit", [{ type: "input_audio_buffer.speech_started", item_id: "user_1", audio_start_ms: 0 }]);
+  await stub("emit", [{ type: "speech_started", item_id: "user_1", at_ms: 0 }]);
   await inPhase(page, "hearing");
   await page.waitForTimeout(300);
   await stub("emit", [
-    { type: "input_audio_buffer.speech_stopped", item_id: "user_1", audio_end_ms: 900 },
-    { type: "input_audio_buffer.committed", item_id: "user_1", previous_item_id: null },
+    { type: "speech_stopped", item_id: "user_1", at_ms: 900 },
+    { type: "committed", item_id: "user_1", previous_item_id: null },
   ]);
   await inPhase(page, "thinking");
-  await stub("emit", answer("resp_1", "bot_1", { after: "user_1", text: "The tallest one is Everest.", tone: 440, seconds: 1.5 }));
+  await stub("emit", answer("resp_1", "bot_1", { epoch: 1, after: "user_1", text: "The tallest one is Everest.", tone: 440, seconds: 1.5 }));
   await inPhase(page, "speaking");
   await stub("emit", [
     message("user_1", "user", null),
-    {
-      type: "conversation.item.input_audio_transcription.completed",
-      item_id: "user_1",
-      transcript: "Which is the tallest mountain?",
-    },
+    { type: "transcribed", item_id: "user_1", text: "Which is the tallest mountain?", audio_ms: 900 },
   ]);
   await inPhase(page, "listening");
   assert.deepEqual(await lines(page), [
@@ -136,52 +125,53 @@ test("a turn: the user's words stand before the answer though they come after it
   await page.waitForSelector("#rows .row.stage");
   const rows = await page.$$eval("#rows .row .name", (all) => all.map((one) => one.textContent));
   assert.deepEqual([...rows].sort(), ["end of turn", "heard here", "hear", "talk", "think"].sort());
-  assert.equal((await sent(page, "conversation.item.truncate")).length, 0, "an answer heard whole is not truncated");
+  assert.equal((await signals(page, "truncate")).length, 0, "an answer heard whole is not truncated");
+  const played = (await sent(page, "played")).map(({ samples }) => samples);
+  assert.equal(played.at(-1), 36_000, "the server is told of all of it");
+  assert.ok(played.every((samples, i) => !i || samples > played[i - 1]), `${played} goes back`);
+  assert.ok(played.length >= 10 && played.length <= 17, `told ${played.length} times in 1.5 s`);
   await shot(page, "turn");
 });
 
-test("an interruption silences at once, says how much was heard, and late audio is not played", async (t) => {
+test("an interruption silences at once, says how much was played, and late audio is not played", async (t) => {
   const page = await talking(t);
   const text = "One two three four five six seven eight nine ten eleven twelve.";
-  await stub("emit", answer("resp_1", "bot_1", { text, tone: 440, seconds: 4, open: true }));
+  await stub("emit", answer("resp_1", "bot_1", { epoch: 1, text, tone: 440, seconds: 4, open: true }));
   await page.waitForFunction(() => watch.peak(0) > 0.25);
   await page.waitForTimeout(700);
   await stub("emit", [
-    { type: "input_audio_buffer.speech_started", item_id: "user_1", audio_start_ms: 0 },
-    { tone: 880, seconds: 0.5, response_id: "resp_1", item_id: "bot_1" }, // late, of the condemned response
-    ...answerEnd("resp_1", "bot_1", "cancelled"),
+    { type: "speech_started", item_id: "user_1", at_ms: 0 },
+    { type: "interrupted", response_id: "resp_1", item_id: "bot_1", epoch: 1, samples: 12_000 },
+    { tone: 880, seconds: 0.5, epoch: 1 }, // late, of the condemned answer
+    ...answer("resp_1", "bot_1", { epoch: 1, status: "cancelled", heard: "One two", end: true }),
   ]);
   await inPhase(page, "hearing");
-  await page.waitForTimeout(500);
+  const asked = await until(async () => (await signals(page, "retrieve"))[0]);
+  assert.equal(asked.signal.item_id, "bot_1");
+  const { item } = message("bot_1", "assistant", "One two three four");
+  await stub("emit", [{ type: "item_retrieved", item: { ...item, status: "incomplete" } }]);
+  await page.waitForTimeout(300);
   const heard = await page.evaluate(() => {
-    const at = watch.events.find(({ type }) => type.endsWith("speech_started")).frame;
+    const at = watch.events.find(({ type }) => type === "interrupted").frame;
     const { first, samples } = watch.recording();
     const start = samples.findIndex((sample) => Math.abs(sample) > 0.01);
     let end = samples.length - 1;
     while (Math.abs(samples[end]) < 1e-4) end--;
-    const latencyMs = 1000 * (watch.context.outputLatency + watch.context.baseLatency);
-    return { lateMs: (end + first - at) / 24, playedMs: (end - start) / 24, latencyMs };
+    return { lateMs: (end + first - at) / 24, played: end - start };
   });
   assert.ok(heard.lateMs < 40, `old audio went on for ${heard.lateMs} ms`);
-  const truncate = (await stub("received")).events.filter(({ type }) => type === "conversation.item.truncate");
-  assert.equal(truncate.length, 1);
-  assert.equal(truncate[0].item_id, "bot_1");
-  const expected = Math.max(0, heard.playedMs - heard.latencyMs);
-  assert.ok(
-    Math.abs(truncate[0].audio_end_ms - expected) < 30,
-    `truncated at ${truncate[0].audio_end_ms} ms, recorded ${heard.playedMs}, latency ${heard.latencyMs}`,
-  );
-  assert.ok(truncate[0].audio_end_ms > 300 && truncate[0].audio_end_ms < 3000);
+  const told = (await sent(page, "played")).at(-1);
+  assert.ok(Math.abs(told.samples - heard.played) < 128, `told ${told.samples}, recorded ${heard.played}`);
+  assert.ok(told.samples > 0.3 * 24_000 && told.samples < 3 * 24_000);
   const unheard = await page.textContent(".line.assistant .unheard");
-  assert.ok(unheard.endsWith("twelve."), unheard);
-  const whole = (await lines(page)).find(([role]) => role === "assistant")[1];
-  assert.equal(whole, text);
-  assert.ok(unheard.length < text.length, "what was heard is struck out too");
-  assert.equal((await sent(page, "response.cancel")).length, 0, "the server knows: it heard the user itself");
+  assert.equal(unheard.trim(), "five six seven eight nine ten eleven twelve.", "the server's words are the line");
+  assert.equal((await lines(page)).find(([role]) => role === "assistant")[1], text);
+  assert.equal((await signals(page, "cancel")).length, 0, "the server knows: it heard the user itself");
+  assert.equal((await signals(page, "truncate")).length, 0, "and it has been told how far the listener was");
 
   await stub("emit", [
-    { type: "input_audio_buffer.speech_stopped", item_id: "user_1", audio_end_ms: 900 },
-    ...answer("resp_2", "bot_2", { text: "Yes?", tone: 660, seconds: 0.4 }),
+    { type: "speech_stopped", item_id: "user_1", at_ms: 900 },
+    ...answer("resp_2", "bot_2", { epoch: 2, text: "Yes?", tone: 660, seconds: 0.4 }),
   ]);
   const from = await audioFrame(page);
   await page.waitForFunction((from) => watch.peak(from) > 0.25, from);
@@ -190,41 +180,57 @@ test("an interruption silences at once, says how much was heard, and late audio 
 
 test("Esc silences the answer and cancels it; the session goes on", async (t) => {
   const page = await talking(t);
-  await stub("emit", answer("resp_1", "bot_1", { text: "La la la.", tone: 440, seconds: 3, open: true }));
+  await stub("emit", answer("resp_1", "bot_1", { epoch: 1, text: "La la la.", tone: 440, seconds: 3, open: true }));
   await inPhase(page, "speaking");
   await page.waitForTimeout(300);
   await page.keyboard.press("Escape");
   await inPhase(page, "listening");
-  const received = await until(async () => {
-    const { events, open } = await stub("received");
-    return events.some(({ type }) => type === "conversation.item.truncate") && { events, open };
+  const [cancel] = await until(async () => {
+    const found = await signals(page, "cancel");
+    return found.length && found;
   });
-  assert.equal(received.events.find(({ type }) => type === "response.cancel")?.response_id, "resp_1");
-  assert.equal(received.open, 1);
-  const before = (await stub("received")).frames.length;
-  await until(async () => (await stub("received")).frames.length > before + 10);
+  assert.equal(cancel.signal.response_id, "resp_1");
+  await stub("emit", answer("resp_1", "bot_1", { epoch: 1, text: "La la la.", end: true })); // it was done already
+  await until(async () => (await signals(page, "truncate")).length === 1);
+  const played = (await sent(page, "played")).at(-1).samples;
+  assert.equal((await signals(page, "truncate"))[0].signal.audio_end_ms, Math.floor(played / 24));
+  const { open, frames } = await stub("received");
+  assert.equal(open, 1);
+  await until(async () => (await stub("received")).frames.length > frames.length + 10);
+});
+
+test("the end of an answer that is all sent is cut where Esc was pressed", async (t) => {
+  const page = await talking(t);
+  await stub("emit", answer("resp_1", "bot_1", { epoch: 1, text: "La la la.", tone: 440, seconds: 3 }));
+  await inPhase(page, "speaking");
+  await page.waitForTimeout(300);
+  await page.keyboard.press("Escape");
+  await inPhase(page, "listening");
+  await until(async () => (await signals(page, "truncate")).length === 1);
+  assert.equal((await signals(page, "cancel")).length, 0);
 });
 
 test("what is written is answered, and waits for the answer that is still being made", async (t) => {
   const page = await fresh(t, browser);
   await page.fill("#text", "Good morning");
   await page.keyboard.press("Enter");
+  const said = async () => (await stub("received")).events.filter(({ type }) => type === "update" || type === "signal");
   const first = await until(async () => {
-    const { events } = await stub("received");
+    const events = await said();
     return events.length >= 2 && events;
   });
-  assert.deepEqual(first.map(({ type }) => type), ["conversation.item.create", "response.create"]);
-  assert.deepEqual(first[0].item.content, [{ type: "input_text", text: "Good morning" }]);
-  await stub("emit", answer("resp_1", "bot_1", { after: first[0].item.id, text: "Good", tone: 440, seconds: 1, open: true }));
+  assert.deepEqual(first.map(({ type }) => type), ["update", "signal"]);
+  assert.deepEqual([first[0].item.role, first[0].item.text], ["user", "Good morning"]);
+  assert.deepEqual(first[1].signal, { kind: "respond" });
+  const { item_id } = first[0].item;
+  await stub("emit", answer("resp_1", "bot_1", { epoch: 1, after: item_id, text: "Good", tone: 440, seconds: 1, open: true }));
   await inPhase(page, "speaking");
   await page.fill("#text", "Shorter, please");
   await page.keyboard.press("Enter");
-  const types = async () => (await stub("received")).events.map(({ type }) => type);
-  await until(async () => (await types()).includes("response.cancel"));
-  await page.waitForTimeout(200);
-  assert.equal((await types()).filter((type) => type === "response.create").length, 1);
+  await until(async () => (await signals(page, "cancel")).length);
+  assert.equal((await signals(page, "respond")).length, 1);
   await stub("emit", answerEnd("resp_1", "bot_1", "cancelled"));
-  await until(async () => (await types()).filter((type) => type === "response.create").length === 2);
+  await until(async () => (await signals(page, "respond")).length === 2);
   assert.deepEqual((await lines(page)).map(([role]) => role), ["user", "assistant", "user"]);
 });
 
@@ -246,21 +252,21 @@ test("the queue: the number, then a conversation; or the server's own words", as
   const page = await fresh(t, browser);
   await page.click("#orb");
   await inPhase(page, "starting");
-  await stub("emit", [{ type: "duplex.queue.updated", event_id: "event_1", position: 2, eta_s: null }]);
+  await stub("emit", [{ type: "queued", position: 2, eta_s: null }]);
   await inPhase(page, "queued");
   assert.equal(await page.textContent("#hint"), "You are number 2 in the queue.");
-  assert.equal(await page.textContent("#orb-words"), "Stop talking");
+  assert.equal(await page.textContent("#orb-words"), "Leave the queue");
   await shot(page, "queued");
-  await stub("emit", [{ type: "duplex.queue.updated", event_id: "event_2", position: 1, eta_s: 12 }]);
+  await stub("emit", [{ type: "queued", position: 1, eta_s: 12 }]);
   await until(async () => (await page.textContent("#hint")) === "You are next in the queue. It may take 15 seconds.");
-  await stub("emit", [{ type: "session.created", event_id: "event_3", session: {} }]);
+  await stub("emit", [OPENED]);
   await inPhase(page, "listening");
   await page.reload();
   await page.click("#orb");
   await inPhase(page, "starting");
   await stub("emit", [
-    { type: "duplex.queue.updated", event_id: "event_1", position: 1, eta_s: null },
-    { type: "error", event_id: "event_2", error: { code: "session_queue_timeout", message: "No place became free." } },
+    { type: "queued", position: 1, eta_s: null },
+    { type: "closed", reason: "queue_timeout", message: "No place became free." },
   ]);
   await inPhase(page, "full");
   assert.equal(await page.textContent("#hint"), "No place became free.");
@@ -289,29 +295,66 @@ test("a handshake refused without a word is found out over HTTP", async (t) => {
   await page.click("#orb");
   await inPhase(page, "listening");
   const { protocols } = await stub("received");
-  assert.deepEqual(protocols.at(-1), ["realtime", "openai-insecure-api-key.sk-test"]);
+  assert.deepEqual(protocols.at(-1), ["duplex.v1", "openai-insecure-api-key.sk-test"]);
 });
 
-test("a broken connection comes back by itself and remembers what was said", async (t) => {
-  const page = await talking(t);
+async function acquainted(page) {
   await stub("emit", [
     message("user_1", "user", "My name is Ada."),
-    ...answer("resp_1", "bot_1", { after: "user_1", text: "Hello Ada.", tone: 440, seconds: 0.2 }),
+    ...answer("resp_1", "bot_1", { epoch: 1, after: "user_1", text: "Hello Ada.", tone: 440, seconds: 0.2 }),
   ]);
   await inPhase(page, "speaking");
   await inPhase(page, "listening");
+}
+
+test("a broken connection comes back by itself, and the session is resumed", async (t) => {
+  const page = await talking(t);
+  await acquainted(page);
   await stub("drop", {});
-  await inPhase(page, "reconnecting");
+  const resume = await until(async () => (await stub("received")).events.find(({ type }) => type === "resume"));
+  assert.deepEqual([resume.session_id, resume.token], ["sess_1", "t1"]);
+  assert.ok(resume.seen >= 8, `it has seen ${resume.seen}`);
   await inPhase(page, "listening");
-  const told = (await stub("received")).events.filter(({ type }) => type === "conversation.item.create");
+  assert.deepEqual((await page.evaluate(() => watch.phases)).slice(-2), ["reconnecting", "listening"]);
+  assert.equal((await sent(page, "update")).length, 0, "the session knows what was said");
+  assert.equal((await lines(page)).length, 2);
+});
+
+test("a session that is gone is followed by another, which is told what was said", async (t) => {
+  const page = await talking(t);
+  await acquainted(page);
+  await stub("mode", { meet: "forgetful" });
+  await stub("drop", {});
+  const told = await until(async () => {
+    const found = await sent(page, "update");
+    return found.length === 2 && found;
+  });
+  await inPhase(page, "listening");
   assert.deepEqual(
-    told.map(({ item }) => [item.role, item.content[0].type, item.content[0].text]),
+    told.map(({ item }) => [item.role, item.text]),
     [
-      ["user", "input_text", "My name is Ada."],
-      ["assistant", "output_text", "Hello Ada."],
+      ["user", "My name is Ada."],
+      ["assistant", "Hello Ada."],
     ],
   );
   assert.equal((await lines(page)).length, 2);
+});
+
+test("that the session will end is said before, and that it goes on after", async (t) => {
+  const page = await talking(t);
+  await stub("emit", [{ type: "ending", reason: "idle", in_s: 30 }]);
+  await page.waitForSelector("#notice:not([hidden])");
+  assert.match(await page.textContent("#notice"), /pauses in 30 seconds, unless you go on/);
+  assert.equal(await page.getAttribute("#notice", "data-tone"), "calm");
+  await shot(page, "ending");
+  await stub("emit", [{ type: "speech_started", item_id: "user_1", at_ms: 0 }]);
+  await page.waitForSelector("#notice", { state: "hidden" });
+  await stub("emit", [
+    { type: "ending", reason: "expired", in_s: 30 },
+    { type: "closed", reason: "expired", message: "The session has reached its longest lifetime." },
+  ]);
+  await until(async () => (await stub("received")).events.filter(({ type }) => type === "open").length === 2);
+  await inPhase(page, "listening");
 });
 
 test("the space bar talks and stops, but writes spaces where one writes", async (t) => {
@@ -328,7 +371,7 @@ test("the space bar talks and stops, but writes spaces where one writes", async 
 
 test("an error of the server is shown", async (t) => {
   const page = await talking(t);
-  await stub("emit", [{ type: "error", error: { type: "server_error", message: "The speech stage has failed." } }]);
+  await stub("emit", [{ type: "error", code: "failed", message: "The speech stage has failed.", id: null }]);
   await page.waitForSelector("#notice:not([hidden])");
   assert.equal(await page.textContent("#notice"), "The speech stage has failed.");
 });
@@ -343,7 +386,7 @@ test("a microphone that is denied is said so, and writing still works", async (t
   await shot(page, "denied");
   await page.fill("#text", "Hello");
   await page.keyboard.press("Enter");
-  await until(async () => (await stub("received")).events.some(({ type }) => type === "response.create"));
+  await until(async () => (await signals(page, "respond")).length === 1);
 });
 
 test("over plain HTTP from elsewhere the reason is said, and answers come in writing", async (t) => {
@@ -353,8 +396,11 @@ test("over plain HTTP from elsewhere the reason is said, and answers come in wri
   assert.match(await page.textContent("#title"), /HTTPS or localhost/);
   await page.fill("#text", "Hello");
   await page.keyboard.press("Enter");
-  const ask = await until(async () => (await stub("received")).events.find(({ type }) => type === "response.create"));
-  assert.deepEqual(ask.response.output_modalities, ["text"]);
+  const [ask] = await until(async () => {
+    const found = await signals(page, "respond");
+    return found.length && found;
+  });
+  assert.equal(ask.signal.modality, "text");
 });
 
 test("it fits a phone, and is dark where the user likes it dark", async (t) => {
@@ -363,6 +409,7 @@ test("it fits a phone, and is dark where the user likes it dark", async (t) => {
   await stub("emit", [
     message("user_1", "user", "What is a fence for?"),
     ...answer("resp_1", "bot_1", {
+      epoch: 1,
       after: "user_1",
       text: "It names every byte of a turn, so that nothing of an old answer is ever heard in a new one.",
       tone: 300,
@@ -391,12 +438,6 @@ const TURN = {
   ],
 };
 
-function message(id, role, text, after = null) {
-  const content = text === null ? [{ type: "input_audio", transcript: null }] : [{ type: "input_text", text }];
-  const item = { id, type: "message", role, content };
-  return { type: "conversation.item.added", previous_item_id: after, item };
-}
-
 function answerEnd(response, item, status) {
-  return answer(response, item, { status, end: true });
+  return answer(response, item, { epoch: 1, status, end: true });
 }

@@ -1,4 +1,4 @@
-"""The page in web/: its pure parts in node, the whole of it in Chromium against a stub server."""
+"""The page in web/: its pure parts in node, the whole of it in Chromium against a stub server and real sessions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import urllib.error
 import urllib.request
 import wave
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NODE = shutil.which("node")
 
@@ -56,18 +58,31 @@ def microphone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def stub_url() -> Iterator[str]:
+    with served("tests.web.stub_server") as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def kernel_url() -> Iterator[str]:
+    with served("tests.web.kernel_server") as url:
+        yield url
+
+
+@contextmanager
+def served(module: str) -> Iterator[str]:
+    """A server in a process of its own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen([sys.executable, str(HERE / "stub_server.py"), "--port", str(port)])
+    process = subprocess.Popen([sys.executable, "-m", module, "--port", str(port)], cwd=ROOT)
     try:
         for _ in range(200):
             try:
                 urllib.request.urlopen(f"{url}/readyz", timeout=1).close()
                 break
             except (urllib.error.URLError, ConnectionError):
-                assert process.poll() is None, "the stub server has died"
+                assert process.poll() is None, f"{module} has died"
                 time.sleep(0.05)
         yield url
     finally:
@@ -95,3 +110,9 @@ def test_pure_parts() -> None:
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
 def test_page_in_chromium(node_modules: None, microphone: Path, stub_url: str) -> None:
     run_node(HERE / "page.test.mjs", STUB_URL=stub_url, MIC_WAV=str(microphone), CHROMIUM=str(CHROMIUM))
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
+def test_page_with_real_sessions(node_modules: None, microphone: Path, kernel_url: str) -> None:
+    run_node(HERE / "kernel.test.mjs", KERNEL_URL=kernel_url, MIC_WAV=str(microphone), CHROMIUM=str(CHROMIUM))

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from duplex.protocol.native.item import ItemId, NewItem
-from duplex.protocol.native.settings import Instructions, MaxOutputTokens, Metadata, Modality, SettingsPatch
+from duplex.protocol.native.settings import Instructions, MaxOutputTokens, Metadata, Modality, SettingsPatch, ToolChoice
 
 Sequence = Annotated[int, Meta(ge=0, lt=2**53)]
 
@@ -82,6 +82,7 @@ class Respond(Struct, frozen=True, kw_only=True, tag_field="kind", tag="respond"
     instructions: Instructions | None = None
     modality: Modality | None = None
     max_output_tokens: MaxOutputTokens | None = None
+    tool_choice: ToolChoice | None = None
     metadata: Metadata = {}
 
 

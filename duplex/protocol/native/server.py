@@ -28,7 +28,7 @@ class Terms(Struct, frozen=True, kw_only=True):
         input_hz, output_hz: rates of the audio.
         playback: whether the client's `played` counts.
         ahead_ms: most audio that is sent and not yet played.
-        max_message_bytes: longest message that is taken.
+        max_message_bytes: longest text message that is taken.
         grace_s: how long the session waits for a client that was cut off; 0 for not at all.
         heartbeat_s: a client that has nothing else to say says `heartbeat` as often; one that says nothing for three
             times as long is taken to be gone.
@@ -114,7 +114,7 @@ class Error(Struct, frozen=True, kw_only=True, tag_field="type", tag="error"):
         id: the client's own name of the message at fault, or null.
         param: the field at fault, dotted, or null.
         retry_after_s: when to try again, where that makes sense.
-        sequence: 0 where it is about the connection.
+        sequence: 0 where there is no session yet.
     """
 
     code: str

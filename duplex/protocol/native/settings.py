@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -15,6 +15,23 @@ Temperature = Annotated[float, Meta(ge=0, le=2)]
 Metadata = Annotated[
     dict[Annotated[str, Meta(max_length=64)], Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
 ]
+
+
+class Tool(Struct, frozen=True, kw_only=True, tag_field="type", tag="function"):
+    """A function that the model may ask to be called.
+
+    Attributes:
+        name: letters, digits, ``_`` and ``-``; no other tool has it.
+        parameters: a JSON Schema of an object; null for no parameters.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=64)]
+    description: str = ""
+    parameters: dict[str, Any] | None = None
+
+
+ToolChoice = Literal["auto", "none"]
+"""``none`` keeps the tools from the model. That one has to be called cannot be asked for yet."""
 
 
 class SilenceDetection(Struct, frozen=True, kw_only=True, tag_field="type", tag="silence"):
@@ -40,7 +57,7 @@ class NoDetection(Struct, frozen=True, kw_only=True, tag_field="type", tag="none
 
 
 class DetectionPatch(Struct, frozen=True, kw_only=True):
-    """What is given replaces what holds; another `type` starts from that type's defaults."""
+    """What is given replaces what holds; another `type` starts from that type's defaults, but for what both have."""
 
     type: Literal["silence", "semantic", "none"] | None = None
     threshold: Annotated[float, Meta(gt=0, lt=1)] | None = None
@@ -61,11 +78,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None
     temperature: float
     turn_detection: SilenceDetection | SemanticDetection | NoDetection
+    tools: list[Tool] = []
+    tool_choice: ToolChoice = "auto"
 
 
 class SettingsPatch(Struct, frozen=True, kw_only=True):
-    """What is given replaces what holds; what is left out, or null, stays. Only `max_output_tokens` may be set to null:
-    the server's own limit."""
+    """What is given replaces what holds; what is left out, or null, stays. Null means something in two places: the
+    server's own `max_output_tokens`, and no `turn_detection`, as its type ``none``. `tools` are given all at once."""
 
     instructions: Instructions | None = None
     modality: Modality | None = None
@@ -73,4 +92,6 @@ class SettingsPatch(Struct, frozen=True, kw_only=True):
     speed: Speed | None = None
     max_output_tokens: MaxOutputTokens | UnsetType | None = UNSET
     temperature: Temperature | None = None
-    turn_detection: DetectionPatch | None = None
+    turn_detection: DetectionPatch | UnsetType | None = UNSET
+    tools: list[Tool] | None = None
+    tool_choice: ToolChoice | None = None

@@ -73,6 +73,15 @@ class AudioPatch(Struct, frozen=True, kw_only=True):
     output: AudioOutputPatch | None = None
 
 
+class ToolPatch(Struct, frozen=True, kw_only=True):
+    """A tool as a client offers it. `parameters`: a JSON Schema of an object."""
+
+    type: str
+    name: str | None = None
+    description: Text | None = None
+    parameters: Any = None
+
+
 class SessionPatch(Struct, frozen=True, kw_only=True):
     """`session` of `session.update`."""
 
@@ -81,7 +90,7 @@ class SessionPatch(Struct, frozen=True, kw_only=True):
     instructions: Text | None = None
     max_output_tokens: MaxOutputTokens | None = None
     audio: AudioPatch | None = None
-    tools: list[Any] | None = None
+    tools: list[ToolPatch] | None = None
     tool_choice: str | dict[str, Any] | None = None
     prompt: dict[str, Any] | None = None
     tracing: str | dict[str, Any] | None = None

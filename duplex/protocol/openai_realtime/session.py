@@ -63,6 +63,15 @@ class Audio(Struct, frozen=True, kw_only=True):
     output: AudioOutput
 
 
+class Tool(Struct, frozen=True, kw_only=True):
+    """A function that the model may ask to be called. `parameters`: a JSON Schema of an object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    type: Literal["function"] = "function"
+
+
 class Session(Struct, frozen=True, kw_only=True):
     """The whole effective configuration; what this server does not do is null here whatever was asked for."""
 
@@ -74,8 +83,8 @@ class Session(Struct, frozen=True, kw_only=True):
     audio: Audio
     type: Literal["realtime"] = "realtime"
     object: Literal["realtime.session"] = "realtime.session"
-    tools: list[Any] = []
-    tool_choice: Literal["auto"] = "auto"
+    tools: list[Tool] = []
+    tool_choice: Literal["auto", "none"] = "auto"
     truncation: Literal["auto"] = "auto"
     tracing: None = None
     prompt: None = None

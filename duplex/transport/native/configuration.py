@@ -10,6 +10,7 @@ from msgspec import UnsetType
 from duplex.errors import ClientError
 from duplex.protocol.native import settings as wire
 from duplex.session.settings import SemanticVad, ServerVad, SessionSettings, TurnDetection
+from duplex.transport import tools
 from duplex.transport.info import Served
 
 _COMMON = ("create_response", "interrupt_response")
@@ -23,12 +24,16 @@ def patched(settings: SessionSettings, patch: wire.SettingsPatch, served: Served
     if patch.voice is not None and patch.voice not in served.voices:
         message = f"There is no voice {patch.voice!r}; there are: {', '.join(served.voices)}."
         raise ClientError(message, code="invalid_value", param="settings.voice")
-    plain = ("instructions", "modality", "voice", "speed", "temperature")
+    plain = ("instructions", "modality", "voice", "speed", "temperature", "tool_choice")
     given: dict[str, Any] = {name: getattr(patch, name) for name in plain if getattr(patch, name) is not None}
     if not isinstance(patch.max_output_tokens, UnsetType):
         given["max_output_tokens"] = patch.max_output_tokens
-    if patch.turn_detection is not None:
+    if patch.turn_detection is None:
+        given["turn_detection"] = None
+    elif not isinstance(patch.turn_detection, UnsetType):
         given["turn_detection"] = _detection(settings.turn_detection, patch.turn_detection)
+    if patch.tools is not None:
+        given["tools"] = tools.checked(patch.tools, param="settings.tools")
     return replace(settings, **given)
 
 
@@ -39,6 +44,8 @@ def _detection(present: TurnDetection | None, patch: wire.DetectionPatch) -> Tur
         base = present
     else:
         base = _KINDS[patch.type]()
+        if present is not None:
+            base = replace(base, **{name: getattr(present, name) for name in _COMMON})
     allowed = _FIELDS[type(base)] if base is not None else ()
     given = {name: value for name in patch.__struct_fields__ if (value := getattr(patch, name)) is not None}
     given.pop("type", None)
@@ -60,6 +67,11 @@ def shown(settings: SessionSettings, served: Served) -> wire.Settings:
         max_output_tokens=settings.max_output_tokens,
         temperature=settings.temperature,
         turn_detection=_shown_detection(settings.turn_detection),
+        tools=[
+            wire.Tool(name=tool.name, description=tool.description, parameters=tools.parameters(tool))
+            for tool in settings.tools
+        ],
+        tool_choice=settings.tool_choice,
     )
 
 

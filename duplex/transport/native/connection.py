@@ -1,39 +1,21 @@
-"""One socket of the native protocol, from the accept to the end; its session may outlive it.
-
-As in `transport.connection` a reader and a writer, neither with a queue: a full mailbox presses back through TCP, and
-what is not sent yet stays in the session, where an interruption finds it.
-"""
+"""One connection of the native protocol, from the accept to the end; its session may outlive it."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any
-
-from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from duplex.errors import AdmissionRefused, ClientError
 from duplex.protocol.native import SUBPROTOCOL, client, server
+from duplex.session.events import Unreadable
 from duplex.session.notices import Closed, Opened
 from duplex.session.port import LeasedPort, SessionHost, Terms
+from duplex.transport.channel import MAX_REFUSED, Channel, CutOff
+from duplex.transport.closing import INTERNAL, NORMAL, POLICY, TRY_AGAIN_LATER, Farewell, code_of, farewell
 from duplex.transport.info import Served
 from duplex.transport.native import refusal
 from duplex.transport.native.outgoing import Outgoing, refused, text
 from duplex.transport.native.wire import Wire
-from duplex.transport.openai_realtime.closing import (
-    INTERNAL,
-    NORMAL,
-    POLICY,
-    TRY_AGAIN_LATER,
-    Farewell,
-    code_of,
-    farewell,
-)
-from duplex.transport.serve import ABORT, GONE
-
-log = logging.getLogger(__name__)
 
 FIRST_S = 10.0
 """A connection that does not say in this time what it wants is closed."""
@@ -41,72 +23,43 @@ FIRST_S = 10.0
 SILENT_BEATS = 3
 """Heartbeats that may be missing."""
 
-MAX_REFUSED = 100
-"""Messages refused one after another, after which the client is taken to be broken or hostile."""
-
 
 class _Left(Exception):
     """The client has waited long enough: there is no session that could tell it so."""
-
-
-class _Stalled(Exception):
-    """The client has taken nothing for too long."""
-
-
-class _Silent(Exception):
-    """The client has said nothing for too long: it is taken to be gone."""
 
 
 class NativeConnection:
     """Carries a session over one WebSocket.
 
     Args:
-        socket: not accepted yet.
+        channel: not accepted yet.
         host: opens sessions, or has the one that is to be resumed.
         served: what there is to be had.
         max_message_bytes: told to the client.
-        slow_reader_s: a client that takes nothing for so long is cut off.
         heartbeat_s: a client that says nothing for three times as long is taken to be gone.
     """
 
     def __init__(
         self,
         *,
-        socket: WebSocket,
+        channel: Channel,
         host: SessionHost,
         served: Served,
         max_message_bytes: int,
-        slow_reader_s: float,
         heartbeat_s: float,
     ) -> None:
-        self._socket = socket
+        self._channel = channel
         self._host = host
         self._served = served
         self._max_message_bytes = max_message_bytes
-        self._slow_reader_s = slow_reader_s
         self._heartbeat_s = heartbeat_s
 
     async def run(self) -> None:
         """Carry a session until either side ends the connection. Raises nothing that the client can cause."""
-        end = await self._unless_gone(self._carry())
-        if end is not None:
-            await self._unless_gone(self._close(end))
-
-    async def _unless_gone(self, side: Coroutine[Any, Any, Farewell | None]) -> Farewell | None:
-        """What `side` returns, or None where the client has gone away or has stopped reading."""
-        try:
-            return await side
-        except WebSocketDisconnect:
-            log.info("a client of the native protocol went away")
-        except (_Stalled, _Silent) as gone:
-            # A close frame would not get through any more, or nobody would read it.
-            log.info("a client of the native protocol is cut off: %s", gone.__doc__)
-            self._abort()
-        return None
+        await self._channel.carry(self._carry())
 
     async def _carry(self) -> Farewell | None:
-        offered = self._socket.scope.get("subprotocols", [])
-        await self._socket.accept(subprotocol=SUBPROTOCOL if SUBPROTOCOL in offered else None)
+        await self._channel.accept(SUBPROTOCOL)
         async with AsyncExitStack() as stack:
             try:
                 first = await self._first()
@@ -115,11 +68,11 @@ class NativeConnection:
                 refusal.check_version(first.version)
                 port = await stack.enter_async_context(self._session(first))
             except ClientError as error:
-                await self._send(text(refused(error)))
+                await self._channel.send(text(refused(error)))
                 return farewell(POLICY, error.message)
             except AdmissionRefused as full:
                 no_place = ClientError(str(full), code="server_full")
-                await self._send(text(refused(no_place, retry_after_s=full.retry_after_s)))
+                await self._channel.send(text(refused(no_place, retry_after_s=full.retry_after_s)))
                 return farewell(TRY_AGAIN_LATER, str(full))
             return await self._hold(port, first)
 
@@ -127,7 +80,7 @@ class NativeConnection:
         """What the client wants; None where it has gone already. Raises ClientError for anything else than one."""
         try:
             async with asyncio.timeout(FIRST_S):
-                received = await self._receive()
+                received = await self._channel.receive()
         except TimeoutError:
             message = f"Nothing was asked for within {FIRST_S:g} s; begin with open or resume."
             raise ClientError(message, code="open_first") from None
@@ -151,32 +104,26 @@ class NativeConnection:
         wire = port.wire
         if not isinstance(wire, Wire):
             raise TypeError("this session is not one of the native protocol")
+        self._channel.name = port.session_id
         outgoing = Outgoing(
             port=port, wire=wire, max_message_bytes=self._max_message_bytes, heartbeat_s=self._heartbeat_s
         )
         begun = asyncio.Event()
         if isinstance(first, client.Resume):
-            await self._send(outgoing.resumed())
+            await self._channel.send(outgoing.resumed())
             begun.set()
-        reading = self._unless_gone(self._read(port, wire, begun))
-        writing = self._unless_gone(self._write(port, wire, outgoing, begun))
-        async with asyncio.TaskGroup() as tasks:
-            reader = tasks.create_task(reading, name=f"reader {port.session_id}")
-            writer = tasks.create_task(writing, name=f"writer {port.session_id}")
-            gone = tasks.create_task(self._gone(begun), name=f"end of {port.session_id}")
-            await asyncio.wait((writer, reader, gone), return_when=asyncio.FIRST_COMPLETED)
-            over = next(task for task in (writer, reader, gone) if task.done())
-            for task in (reader, writer, gone):
-                task.cancel()
-        return over.result()
+        return await self._channel.first_of(
+            writer=self._write(port, wire, outgoing, begun),
+            reader=self._read(port, wire, begun),
+            end=self._gone(begun),
+        )
 
     async def _gone(self, begun: asyncio.Event) -> Farewell | None:
         """Wait until the client has gone from the queue: what it had sent is nobody's any more.
 
         Later the reader comes to it, and before it to all that the client had sent.
         """
-        extension = self._socket.scope.get("extensions", {}).get(GONE)
-        await (extension["event"] if extension is not None else asyncio.Event()).wait()
+        await self._channel.gone()
         if begun.is_set():
             await _for_ever()
         return None
@@ -189,7 +136,7 @@ class NativeConnection:
                 wire.configure(patch, wire.opening.id)
             except ClientError as error:
                 error.event_id = wire.opening.id
-                await self._send(text(refused(error)))
+                await self._channel.send(text(refused(error)))
         await self._deliver(port, wire)
 
     async def _deliver(self, port: LeasedPort, wire: Wire) -> None:
@@ -216,7 +163,10 @@ class NativeConnection:
                 return farewell(NORMAL, "The client has left the queue.")
             except ClientError as error:
                 strikes += 1
-                await self._send(text(refused(error)))
+                if begun.is_set():
+                    wire.unsent.append(Unreadable(error=error))  # Told in its place and by number, so not lost either.
+                else:
+                    await self._channel.send(text(refused(error)))
                 if strikes == MAX_REFUSED:
                     return farewell(POLICY, f"{strikes} messages in a row could not be taken")
 
@@ -230,7 +180,7 @@ class NativeConnection:
             case client.Ack(sequence=sequence):
                 port.acknowledge(sequence)
             case client.Heartbeat(at=at):
-                await self._send(text(server.Heartbeat(at=at, taken=wire.taken)))
+                await self._channel.send(text(server.Heartbeat(at=at, taken=wire.taken)))
             case client.Open() | client.Resume():
                 raise ClientError(
                     "This connection has its session; open another one for another.",
@@ -248,53 +198,22 @@ class NativeConnection:
             queued = not begun.is_set()  # and does not know yet how often it has to say something
             try:
                 async with asyncio.timeout(SILENT_BEATS * self._heartbeat_s):
-                    return await self._receive()
+                    return await self._channel.receive()
             except TimeoutError:
                 if not queued:
-                    raise _Silent from None
-
-    async def _receive(self) -> str | bytes | None:
-        """The next message; None where the client has closed the connection."""
-        message = await self._socket.receive()
-        if message["type"] == "websocket.disconnect":
-            return None
-        received: str | bytes | None = message.get("text")
-        return received if received is not None else bytes(message["bytes"])
+                    raise CutOff("has been silent for too long") from None
 
     # The session's side ---------------------------------------------------------------------
 
     async def _write(self, port: LeasedPort, wire: Wire, outgoing: Outgoing, begun: asyncio.Event) -> Farewell | None:
         while (entry := await port.next()) is not None:
-            await self._send(outgoing.encode(entry))
+            await self._channel.send(outgoing.encode(entry))
             if isinstance(entry.told, Opened) and not begun.is_set():
                 await self._begin(entry.told, port, wire)
                 begun.set()
             if isinstance(entry.told, Closed):
-                code = POLICY if entry.told.reason == "replaced" else code_of(entry.told)
-                return farewell(code, entry.told.message)
+                return farewell(code_of(entry.told), entry.told.message)
         return farewell(INTERNAL, "the session ended without a word")
-
-    async def _send(self, message: str | bytes) -> None:
-        try:
-            async with asyncio.timeout(self._slow_reader_s):
-                if isinstance(message, str):
-                    await self._socket.send_text(message)
-                else:
-                    await self._socket.send_bytes(message)
-        except TimeoutError:
-            raise _Stalled from None
-
-    async def _close(self, end: Farewell) -> None:
-        try:
-            async with asyncio.timeout(self._slow_reader_s):
-                await self._socket.close(end.code, end.reason)
-        except TimeoutError:
-            raise _Stalled from None
-
-    def _abort(self) -> None:
-        extension = self._socket.scope.get("extensions", {}).get(ABORT)
-        if extension is not None:
-            extension["abort"]()
 
 
 async def _for_ever() -> None:

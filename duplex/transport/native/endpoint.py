@@ -7,8 +7,10 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from duplex.session.port import SessionHost
+from duplex.transport.channel import Channel
 from duplex.transport.info import ServerInfo
 from duplex.transport.native.connection import NativeConnection
+from duplex.transport.native.refusal import MAX_TEXT_BYTES
 from duplex.transport.problem import busy, not_ready, problem
 from duplex.transport.security import Gate
 
@@ -26,7 +28,7 @@ class NativeEndpoint:
         host: opens sessions, and keeps those that wait.
         info: the server.
         gate: who may come in.
-        max_message_bytes: longest message taken.
+        max_message_bytes: longest message taken, but for what the protocol itself bounds lower.
         slow_reader_s: a client that takes nothing for so long is cut off.
         heartbeat_s: a client that says nothing for three times as long is taken to be gone; `HEARTBEAT_S` by default.
     """
@@ -44,7 +46,7 @@ class NativeEndpoint:
         self._host = host
         self._info = info
         self._gate = gate
-        self._max_message_bytes = max_message_bytes
+        self._max_message_bytes = min(max_message_bytes, MAX_TEXT_BYTES)
         self._slow_reader_s = slow_reader_s
         self._heartbeat_s = HEARTBEAT_S if heartbeat_s is None else heartbeat_s
 
@@ -54,12 +56,12 @@ class NativeEndpoint:
         if refusal is not None:
             await socket.send_denial_response(refusal)
             return
+        channel = Channel(socket=socket, name="native protocol", slow_reader_s=self._slow_reader_s)
         connection = NativeConnection(
-            socket=socket,
+            channel=channel,
             host=self._host,
             served=self._info.served,
             max_message_bytes=self._max_message_bytes,
-            slow_reader_s=self._slow_reader_s,
             heartbeat_s=self._heartbeat_s,
         )
         await connection.run()

@@ -12,6 +12,9 @@ from duplex.errors import ClientError
 from duplex.protocol.native import VERSION
 from duplex.protocol.native.client import AnyClientMessage
 
+MAX_TEXT_BYTES = 1 << 20
+"""Longest text message: reading it keeps every other session waiting."""
+
 _WHERE = re.compile(r"(?s)^(?P<what>.*?)(?: - at `(?:key` in `)?\$\.?(?P<path>[^`]*)`)?$")
 
 _TYPES = tuple(str(kind.__struct_config__.tag) for kind in get_args(AnyClientMessage))
@@ -30,8 +33,12 @@ def decode(text: str) -> AnyClientMessage:
     """A client's message.
 
     Raises:
-        ClientError: ``invalid_json``, ``unknown_message``, or ``invalid_message`` with the field at fault.
+        ClientError: ``message_too_long``, ``invalid_json``, ``unknown_message``, or ``invalid_message`` with the field
+            at fault.
     """
+    if len(text) > MAX_TEXT_BYTES:
+        message = f"A text message has {MAX_TEXT_BYTES} bytes at most, and this one {len(text)}; audio goes in frames."
+        raise ClientError(message, code="message_too_long")
     try:
         return _messages.decode(text)
     except RecursionError:

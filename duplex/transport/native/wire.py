@@ -133,6 +133,7 @@ def _event(
                 instructions=signal.instructions,
                 modality=signal.modality,
                 max_output_tokens=signal.max_output_tokens,
+                tool_choice=signal.tool_choice,
                 metadata=tuple(signal.metadata.items()),
             )
             return events.CreateResponse(options=options, event_id=id_)

@@ -1,36 +1,10 @@
-"""How a connection ends: what the client is told, and the WebSocket's close code."""
+"""What a client is told before the connection ends."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from duplex.protocol.openai_realtime.server import ErrorDetails
 from duplex.session.notices import Closed
-
-NORMAL, GOING_AWAY, POLICY, INTERNAL, TRY_AGAIN_LATER = 1000, 1001, 1008, 1011, 1013
-"""Close codes, RFC 6455, section 7.4.1; 1013 from the IANA registry that it founded."""
-
-MAX_REASON_BYTES = 123
-"""A control frame holds 125 bytes, two of which are the code (RFC 6455, section 5.5)."""
-
-
-class Farewell(NamedTuple):
-    """The close frame: `reason` is at most `MAX_REASON_BYTES` long in UTF-8."""
-
-    code: int
-    reason: str
-
-
-_CODES = {
-    "client": NORMAL,
-    "idle": NORMAL,
-    "expired": NORMAL,
-    "shutdown": GOING_AWAY,
-    "queue_timeout": TRY_AGAIN_LATER,
-    "slow_reader": POLICY,
-    "overloaded": POLICY,
-}
-"""Close codes by `Closed.reason`; every other reason is the server's own fault."""
+from duplex.transport.closing import INTERNAL, TRY_AGAIN_LATER, code_of
 
 
 def details(closed: Closed) -> ErrorDetails | None:
@@ -40,13 +14,3 @@ def details(closed: Closed) -> ErrorDetails | None:
         return None
     kind = "server_error" if code in (INTERNAL, TRY_AGAIN_LATER) else "invalid_request_error"
     return ErrorDetails(message=closed.message, type=kind, code=f"session_{closed.reason}")
-
-
-def code_of(closed: Closed) -> int:
-    """The close code of a session's end."""
-    return _CODES.get(closed.reason, INTERNAL)
-
-
-def farewell(code: int, reason: str) -> Farewell:
-    """A close frame, its reason cut to what fits, between characters."""
-    return Farewell(code, reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore"))

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from duplex.connector.payload import Tool
 from duplex.protocol.openai_realtime import session as wire
 from duplex.protocol.openai_realtime.patch import (
     AudioInputPatch,
@@ -14,11 +15,13 @@ from duplex.protocol.openai_realtime.patch import (
     FormatPatch,
     MaxOutputTokens,
     SessionPatch,
+    ToolPatch,
     TranscriptionPatch,
     VoiceId,
 )
 from duplex.protocol.openai_realtime.patch import Modality as WireModality
-from duplex.session.settings import Modality, SessionSettings
+from duplex.session.settings import Modality, SessionSettings, ToolChoice
+from duplex.transport import tools
 from duplex.transport.info import Served
 from duplex.transport.openai_realtime import turn_detection
 from duplex.transport.openai_realtime.refusal import invalid, unsupported
@@ -50,7 +53,6 @@ class Configuration:
             raise unsupported(
                 f"only sessions of type realtime are served, not {patch.type[:40]!r}", param="session.type"
             )
-        refuse_tools(patch.tools, patch.tool_choice, param="session")
         refuse_prompt(patch.prompt, param="session")
         settings = self.settings
         if patch.instructions is not None:
@@ -59,6 +61,10 @@ class Configuration:
             settings = replace(settings, modality=modality(patch.output_modalities, param="session.output_modalities"))
         if patch.max_output_tokens is not None:
             settings = replace(settings, max_output_tokens=token_limit(patch.max_output_tokens))
+        if patch.tools is not None:
+            settings = replace(settings, tools=offered_tools(patch.tools, param="session.tools"))
+        if patch.tool_choice is not None:
+            settings = replace(settings, tool_choice=tool_choice(patch.tool_choice, param="session.tool_choice"))
         changed = replace(self, settings=settings)
         if patch.audio is not None and patch.audio.input is not None:
             changed = changed._with_input(patch.audio.input, served)
@@ -106,6 +112,11 @@ class Configuration:
                 ),
                 output=wire.AudioOutput(voice=voice_in_use(settings, served), speed=settings.speed),
             ),
+            tools=[
+                wire.Tool(name=tool.name, description=tool.description, parameters=tools.parameters(tool))
+                for tool in settings.tools
+            ],
+            tool_choice=settings.tool_choice,
         )
 
 
@@ -146,12 +157,23 @@ def check_format(patch: FormatPatch | None, *, param: str) -> None:
         raise invalid(f"audio/pcm has {wire.WIRE_HZ} Hz here, not {patch.rate}; resample", param=f"{param}.rate")
 
 
-def refuse_tools(tools: list[Any] | None, choice: str | dict[str, Any] | None, *, param: str) -> None:
-    """Raises ClientError where a tool would have to be called."""
-    if tools:
-        raise unsupported("tools are not served; send an empty list", param=f"{param}.tools")
-    if choice not in (None, "auto", "none"):
-        raise unsupported("without tools only auto and none can be chosen", param=f"{param}.tool_choice")
+def offered_tools(patches: list[ToolPatch], *, param: str) -> tuple[Tool, ...]:
+    """The tools. Raises ClientError for one that is no function, or cannot be taken."""
+    for number, patch in enumerate(patches):
+        if patch.type != "function":
+            raise unsupported(
+                f"only tools of the type function are taken, not {patch.type[:40]!r}", param=f"{param}[{number}].type"
+            )
+    return tools.checked(patches, param=param)
+
+
+def tool_choice(asked: str | dict[str, Any], *, param: str) -> ToolChoice:
+    """What is chosen. Raises ClientError where a tool would have to be called."""
+    match asked:
+        case "auto" | "none":
+            return asked
+        case _:
+            raise unsupported("that a tool is called cannot be asked for yet; choose auto or none", param=param)
 
 
 def refuse_prompt(prompt: dict[str, Any] | None, *, param: str) -> None:

@@ -14,6 +14,12 @@ from duplex.transport.openai_realtime.input_audio import InputAudio
 from duplex.transport.openai_realtime.negotiation import Negotiation
 from duplex.transport.openai_realtime.requests import requested
 
+LONG_CHARS = 1 << 20
+"""A message beyond this has to be one piece of audio: reading any other keeps every other session waiting."""
+
+REST_CHARS = 4096
+"""What such a message may have beside the audio."""
+
 _decoder = msgspec.json.Decoder(client.AnyClientEvent)
 
 
@@ -33,6 +39,11 @@ class Incoming:
         if isinstance(data, bytes):
             raise ClientError(
                 "binary messages are not taken; send JSON text, with audio in it as base64", code="invalid_json"
+            )
+        if len(data) > LONG_CHARS and not _is_audio(data):
+            raise ClientError(
+                f"the event has {len(data)} bytes; only input_audio_buffer.append may have more than {LONG_CHARS}",
+                code="event_too_long",
             )
         try:
             event = _decoder.decode(data)
@@ -83,3 +94,11 @@ class Incoming:
                     code="unsupported",
                     param="type",
                 )
+
+
+def _is_audio(data: str) -> bool:
+    """Whether it is all one string, the field `audio`, but for a little. Searches, and reads nothing."""
+    field = data.find('"audio"')
+    start = data.find('"', field + len('"audio"'))
+    end = data.find('"', start + 1)
+    return field >= 0 and len(data) - (end - start) <= REST_CHARS

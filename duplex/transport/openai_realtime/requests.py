@@ -23,7 +23,8 @@ def requested(event: ResponseCreate, settings: SessionSettings, served: Served) 
         raise unsupported("responses outside the conversation are not served", param="response.conversation")
     if patch.input:
         raise unsupported("create items instead, then the response", param="response.input")
-    configuration.refuse_tools(patch.tools, patch.tool_choice, param="response")
+    if patch.tools:
+        raise unsupported("a response has its session's tools; change those", param="response.tools")
     configuration.refuse_prompt(patch.prompt, param="response")
     output = patch.audio.output if patch.audio is not None else None
     if output is not None:
@@ -34,10 +35,12 @@ def requested(event: ResponseCreate, settings: SessionSettings, served: Served) 
             raise unsupported("a response speaks with its session's voice; change that one", param=param)
     modality = patch.output_modalities
     limit = patch.max_output_tokens
+    choice = patch.tool_choice
     options = ResponseOptions(
         instructions=patch.instructions,
         modality=configuration.modality(modality, param="response.output_modalities") if modality else None,
         max_output_tokens=configuration.token_limit(limit) if limit is not None else None,
+        tool_choice=configuration.tool_choice(choice, param="response.tool_choice") if choice is not None else None,
         metadata=tuple((patch.metadata or {}).items()),
     )
     return CreateResponse(options=options, event_id=event.event_id)

@@ -1,5 +1,5 @@
 /** Put into the page before its own scripts: watches what it plays, receives and sends, and changes nothing of it. */
-const watch = (globalThis.watch = { audio: [], events: [], sent: [], context: null, violations: [] });
+const watch = (globalThis.watch = { audio: [], events: [], sent: [], phases: [], context: null, violations: [] });
 
 document.addEventListener("securitypolicyviolation", (event) => watch.violations.push(event.violatedDirective));
 
@@ -28,13 +28,19 @@ const frameNow = () => (watch.context ? watch.context.currentTime * watch.contex
 globalThis.WebSocket = class extends WebSocket {
   constructor(...args) {
     super(...args);
-    this.addEventListener("message", ({ data }) => watch.events.push({ type: JSON.parse(data).type, frame: frameNow() }));
+    this.addEventListener("message", ({ data }) => watch.events.push({ type: typeOf(data), frame: frameNow() }));
   }
   send(data) {
-    watch.sent.push({ frame: frameNow(), event: JSON.parse(data) });
+    if (typeof data === "string") watch.sent.push({ frame: frameNow(), event: JSON.parse(data) });
     super.send(data);
   }
 };
+const typeOf = (data) => (typeof data === "string" ? JSON.parse(data).type : "frame");
+
+addEventListener("DOMContentLoaded", () => {
+  const note = () => watch.phases.at(-1) !== document.body.dataset.phase && watch.phases.push(document.body.dataset.phase);
+  if (document.body) new MutationObserver(note).observe(document.body, { attributeFilter: ["data-phase"] });
+});
 
 /** All that was played, gapless from the first frame recorded: {first, samples}. */
 watch.recording = () => {

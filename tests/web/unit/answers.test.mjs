@@ -2,60 +2,60 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Answers } from "../../../web/answers.js";
 
-const sound = (response, item) => ({ response_id: response, item_id: item, content_index: 0 });
+const made = (response_id, epoch) => ({ response_id, epoch });
+const sound = (response_id, item_id, epoch) => ({ response_id, item_id, epoch });
 
-test("audio of a condemned response is refused for ever, that of a later one is not", () => {
+test("audio of a condemned epoch is refused for ever, that of a later one is not", () => {
   const answers = new Answers();
-  answers.created("r1");
-  assert.equal(answers.receive(sound("r1", "i1"), 2400), "i1/0");
-  answers.interrupt();
-  assert.equal(answers.receive(sound("r1", "i1"), 2400), null);
+  answers.created(made("r1", 1));
+  assert.ok(answers.receive(sound("r1", "i1", 1)));
+  answers.condemn(answers.epoch);
+  assert.ok(!answers.receive(sound("r1", "i1", 1)));
   answers.done("r1");
-  answers.created("r1"); // a server that repeats itself does not bring it back
-  assert.equal(answers.receive(sound("r1", "i1"), 2400), null);
-  answers.created("r2");
-  assert.equal(answers.receive(sound("r2", "i2"), 2400), "i2/0");
+  answers.created(made("r1", 1)); // a server that repeats itself does not bring it back
+  assert.ok(!answers.receive(sound("r1", "i1", 1)));
+  answers.created(made("r2", 2));
+  answers.condemn(1); // and a late word of an earlier one changes nothing
+  assert.ok(answers.receive(sound("r2", "i2", 2)));
 });
 
-test("an interruption tells what was heard, never more than came", () => {
+test("what was heard whole is not sounding any more", () => {
   const answers = new Answers();
-  answers.created("r1");
-  answers.receive(sound("r1", "i1"), 24_000);
-  answers.receive(sound("r1", "i1"), 24_000);
-  const cut = answers.interrupt();
-  assert.deepEqual(cut(new Map([["i1/0", 1234]])), [{ itemId: "i1", contentIndex: 0, audioEndMs: 1234 }]);
-  assert.equal(cut(new Map([["i1/0", 99_999]]))[0].audioEndMs, 2000);
-  assert.deepEqual(cut(new Map()), []);
+  answers.created(made("r1", 1));
+  answers.receive(sound("r1", "i1", 1));
+  assert.deepEqual([...answers.sounding], [["i1", "r1"]]);
+  answers.drained("i1");
+  assert.equal(answers.sounding.size, 0);
 });
 
-test("what was heard whole is not cut", () => {
+test("a condemned answer that is still being made is not pending, but in the way", () => {
   const answers = new Answers();
-  answers.created("r1");
-  answers.receive(sound("r1", "i1"), 2400);
-  assert.ok(answers.sounding);
-  answers.drained("i1/0");
-  assert.ok(!answers.sounding);
-  assert.deepEqual(answers.interrupt()(new Map()), []);
-});
-
-test("a condemned response that is still being made is not pending, but in the way", () => {
-  const answers = new Answers();
-  answers.created("r1");
+  answers.created(made("r1", 1));
   assert.ok(answers.pending);
-  answers.interrupt();
+  answers.condemn(1);
   assert.ok(!answers.pending);
   assert.deepEqual(answers.making, ["r1"]);
   answers.done("r1");
   assert.deepEqual(answers.making, []);
 });
 
-test("it remembers a bounded number of responses", () => {
+test("it remembers a bounded number of answers, and their rule for ever", () => {
   const answers = new Answers();
-  for (let i = 0; i < 1000; i++) {
-    answers.created(`r${i}`);
+  for (let i = 1; i <= 1000; i++) {
+    answers.created(made(`r${i}`, i));
     answers.done(`r${i}`);
   }
-  answers.interrupt();
-  assert.ok(answers.condemned("r999"));
-  assert.ok(!answers.condemned("r0"));
+  assert.equal(answers.epoch, 1000);
+  answers.condemn(1000);
+  assert.ok(!answers.receive(sound("r1", "i1", 1)));
+});
+
+test("another session begins anew", () => {
+  const answers = new Answers();
+  answers.created(made("r9", 9));
+  answers.condemn(9);
+  answers.clear();
+  assert.equal(answers.epoch, 0);
+  answers.created(made("r1", 1));
+  assert.ok(answers.receive(sound("r1", "i1", 1)));
 });

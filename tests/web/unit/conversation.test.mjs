@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Conversation, heardChars } from "../../../web/conversation.js";
+import { Conversation } from "../../../web/conversation.js";
 
 const ids = (conversation) => conversation.items.map(({ id }) => id);
 
@@ -54,69 +54,27 @@ test("a whole transcript replaces its parts, but not what is known of an interru
   talk.say("a", "too");
   talk.settle("a", "one two");
   assert.equal(talk.get("a").text, "one two");
-  talk.interrupt("a", 0);
+  talk.heard("a", "");
   talk.settle("a", "one");
-  assert.equal(talk.get("a").text, "one two");
-  assert.equal(talk.get("a").heardChars, 0);
+  talk.say("a", " three");
+  assert.deepEqual([talk.get("a").text, talk.get("a").heardChars], ["one two", 0]);
 });
 
-test("a transcript cut short by the server leaves the rest as unheard", () => {
+test("of an interrupted answer the server's words were heard, and the rest is kept as what was not", () => {
   const talk = new Conversation();
   talk.place("a", {});
-  talk.say("a", "one two three");
-  talk.settle("a", "one two");
-  talk.interrupt("a", 99_999);
-  assert.deepEqual([talk.get("a").text, talk.get("a").heardChars], ["one two three", 7]);
-  talk.place("u", { role: "user" });
-  talk.say("u", "wreck a nice beach");
-  talk.settle("u", "wreck a nice");
-  assert.deepEqual([talk.get("u").text, talk.get("u").heardChars], ["wreck a nice", null]);
-});
-
-test("what was heard follows the audio that each part came with", () => {
-  const talk = new Conversation();
-  talk.place("a", {});
-  talk.say("a", "First clause. ");
-  talk.sound("a", 1000);
-  talk.say("a", "Second clause.");
-  talk.sound("a", 1000);
-  const cut = (ms) => heardChars(talk.get("a"), ms);
-  assert.equal(cut(0), 0);
-  assert.equal("First clause. Second clause.".slice(0, cut(1000)).trim(), "First clause.");
-  assert.equal(cut(2000), "First clause. Second clause.".length);
-  assert.ok(cut(1500) > 14 && cut(1500) < 28);
-  for (let ms = 0; ms < 2000; ms += 50) assert.ok(cut(ms) <= cut(ms + 50), `goes back at ${ms} ms`);
-});
-
-test("a cut falls between words", () => {
-  const talk = new Conversation();
-  const text = "several words of some length stand here";
-  talk.place("a", {});
-  talk.say("a", text);
-  talk.sound("a", 3000);
-  for (let ms = 1; ms < 3000; ms += 100) {
-    const at = heardChars({ ...talk.get("a"), done: true }, ms);
-    assert.ok(at === 0 || at === text.length || text[at] === " ", `${at} after ${ms} ms`);
-  }
-});
-
-test("the server's record of what was heard corrects the guess, if it fits", () => {
-  const talk = new Conversation();
-  talk.place("a", {});
-  talk.say("a", "one two three");
-  talk.sound("a", 900);
-  talk.interrupt("a", 300);
-  talk.correct("a", "one two");
-  assert.equal(talk.get("a").heardChars, 7);
-  talk.correct("a", "other words");
-  talk.correct("a", "");
+  talk.say("a", "One two three.");
+  talk.heard("a", "One ");
+  assert.deepEqual([talk.get("a").text, talk.get("a").heardChars, talk.get("a").done], ["One two three.", 3, true]);
+  talk.heard("a", "One two"); // it has been told how far the listener was
   assert.equal(talk.get("a").heardChars, 7);
 });
 
-test("an answer in writing was read, however little of it was heard", () => {
+test("words that the page never had come from the server", () => {
   const talk = new Conversation();
   talk.place("a", {});
-  talk.write("a", "written");
-  talk.interrupt("a");
-  assert.equal(talk.get("a").heardChars, 7);
+  talk.say("a", "Something");
+  talk.heard("a", "Something else");
+  assert.deepEqual([talk.get("a").text, talk.get("a").heardChars], ["Something else", 14]);
+  talk.heard("nobody", "x");
 });

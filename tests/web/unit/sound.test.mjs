@@ -1,17 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decodePcm, encodePcm, rms, toInt16 } from "../../../web/pcm.js";
+import { rms, toFloat, toInt16 } from "../../../web/pcm.js";
 import { PlaybackQueue } from "../../../web/playback-queue.js";
 import { Resampler } from "../../../web/resample.js";
 
 const ramp = (length, from = 0) => Float32Array.from({ length }, (_, i) => (from + i) / 10_000);
 
-test("samples survive the wire", () => {
+test("samples survive the way through the browser", () => {
   const samples = Int16Array.from({ length: 40_000 }, (_, i) => ((i * 7919) % 65_536) - 32_768);
-  assert.deepEqual(toInt16(decodePcm(encodePcm(samples))), samples);
-  assert.equal(encodePcm(Int16Array.of(1, -2)), "AQD+/w==");
-  assert.throws(() => decodePcm("A?I="));
-  assert.throws(() => decodePcm("AQD+"), /half a sample/);
+  assert.deepEqual(toInt16(toFloat(samples)), samples);
 });
 
 test("loud samples are clipped, not wrapped", () => {
@@ -40,16 +37,16 @@ test("an item drains when it has ended and all of it has been played, whichever 
   const queue = new PlaybackQueue();
   queue.push("a", ramp(100));
   queue.push("b", ramp(100));
-  assert.equal(queue.end("a"), false);
+  assert.equal(queue.end("a"), null);
   const { filled, parts, drained } = queue.take(new Float32Array(128));
   assert.equal(filled, 128);
   assert.deepEqual(parts.map(({ key, offset, samples }) => [key, offset, samples.length]), [["a", 0, 100], ["b", 100, 28]]);
-  assert.deepEqual(drained, ["a"]);
+  assert.deepEqual(drained, [["a", 100]]);
   assert.ok(!queue.complete);
   assert.deepEqual(queue.take(new Float32Array(128)).drained, []);
-  assert.equal(queue.end("b"), true);
+  assert.equal(queue.end("b"), 100);
   assert.deepEqual(queue.played, []);
-  assert.equal(queue.end("b"), false);
+  assert.equal(queue.end("b"), null);
 });
 
 for (const fromHz of [48_000, 44_100, 16_000]) {

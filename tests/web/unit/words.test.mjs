@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PHASES, phaseOf, wordsOfPlace } from "../../../web/phase.js";
-import { kindOf } from "../../../web/refusal.js";
+import { PHASES, phaseOf, wordsOfEnding, wordsOfPlace } from "../../../web/phase.js";
+import { kindOf } from "../../../web/client/refusal.js";
 import { layout } from "../../../web/waterfall.js";
 
 const CALM = { mic: "on", link: "ready", again: false, refusal: "", hearing: false, answering: false, playing: false };
@@ -41,6 +41,14 @@ test("who waits is told the number, and how long it will be where that is known"
   assert.equal(wordsOfPlace({ position: 1, etaS: 0 }), "You are next in the queue. It may take 0 seconds.");
   assert.equal(wordsOfPlace({ position: 3, etaS: 31.2 }), "You are number 3 in the queue. It may take 35 seconds.");
   assert.equal(wordsOfPlace({ position: 9, etaS: 240 }), "You are number 9 in the queue. It may take 4 minutes.");
+});
+
+test("an end that was announced is told in words, and another one is the server's to explain", () => {
+  assert.match(wordsOfEnding("idle", 29.6), /pauses in 30 seconds/);
+  assert.match(wordsOfEnding("idle", 0), /has paused/);
+  assert.match(wordsOfEnding("expired", 30), /ends in 30 seconds/);
+  assert.match(wordsOfEnding("expired", 0), /longest time/);
+  assert.equal(wordsOfEnding("overloaded", 0), "");
 });
 
 test("a refusal's kind is told from its words", () => {

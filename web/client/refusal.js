@@ -1,20 +1,28 @@
-/** A browser is not told why a WebSocket handshake failed; plain HTTP requests are, so they are asked. */
+/** Why a server takes no session, in its own words where it has any. */
 
-import { kindOf } from "./refusal.js";
+/** @param {string} words code and message of an error, in one @returns {"loading" | "full" | "key" | "other"} */
+export function kindOf(words) {
+  if (/not_ready|still starting|still loading/i.test(words)) return "loading";
+  if (/full|capacity|busy|too many|queue|session_limit|overload|rate_limit/i.test(words)) return "full";
+  return /api.?key|unauthori[sz]ed|credential/i.test(words) ? "key" : "other";
+}
 
 /**
+ * A browser is not told why a WebSocket handshake failed; plain HTTP requests are, so they are asked.
+ *
  * @param {string} origin of the server
+ * @param {string} path of its WebSocket
  * @param {string} key API key, or ""
  * @returns {Promise<{kind: "unreachable" | "loading" | "key" | "full" | "other", message: string}>}
  */
-export async function diagnose(origin, key) {
+export async function diagnose(origin, path, key) {
   const ask = (path) => {
     const headers = key ? { Authorization: `Bearer ${key}` } : {};
     return fetch(new URL(path, origin), { headers, cache: "no-store" });
   };
   try {
     // Asked without an upgrade, a server can say in words what it only counts as a failure in a handshake.
-    const session = await ask("/v1/realtime?model=duplex");
+    const session = await ask(path);
     if (session.status === 401) {
       const message = key ? "The server does not know this API key." : "Enter its API key in the settings, then try again.";
       return { kind: "key", message };
