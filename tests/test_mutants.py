@@ -331,7 +331,7 @@ MUTANTS = [
     Mutant(
         "silence_makes_talking_cheap",
         "session/tariff.py",
-        "if rate > 0:",
+        "if rate > IDLE:",
         "if rate >= 0:",
     ),
     Mutant(
