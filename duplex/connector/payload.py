@@ -152,12 +152,14 @@ class Prompt:
         cache_key: names the prefix cache to use (the session): equal keys share a prefix.
         max_tokens: upper bound of the answer, in tokens.
         temperature: 0 is greedy.
+        may_cut: whether what is too long for the model may be cut; else it fails.
     """
 
     messages: tuple[Message, ...]
     cache_key: str
     max_tokens: int
     temperature: float
+    may_cut: bool = True
 
     kind = Kind.PROMPT
 

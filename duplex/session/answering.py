@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum, auto
 from typing import Literal
 
@@ -121,6 +122,11 @@ class Answering:
         answer = self._answer
         return answer is not None and not answer.announced and answer.prompted is not None
 
+    @property
+    def staged_bytes(self) -> int:
+        """Memory of the words that have been made and are not in the history."""
+        return sys.getsizeof(self._answer.text) if self._answer is not None else 0
+
     def instructions(self, settings: SessionSettings) -> str:
         """The system message of the response under way."""
         own = self._live().options.instructions
@@ -182,6 +188,7 @@ class Answering:
             cache_key=self.fence.session_id,
             max_tokens=answer.max_output_tokens,
             temperature=settings.temperature,
+            may_cut=settings.truncation != "disabled",
         )
         effects = self._announce(answer) if announce and not answer.announced else []
         return [
@@ -391,6 +398,8 @@ class Answering:
         else:
             item = answer.heard(answer.playback.played(now))
         effects: list[Effect] = []
+        if answer.usage is not None and answer.prompted is not None:
+            self._conversation.answered(answer.prompted, answer.usage.input_tokens)
         if answer.added:
             self.ledgers.keep(answer)
             self._conversation.replace(item)

@@ -45,7 +45,7 @@ class AudioRing:
         self._buffer[: len(newest) - first] = newest[first:]
 
     def _grow(self, needed: int) -> None:
-        """Twice as large each time: up to its capacity nothing has been written over yet, and all stays in its place."""
+        """Twice as large each time. Up to its capacity nothing is written over, and all stays in its place."""
         if needed > len(self._buffer):
             grown = np.zeros(min(self._capacity, max(needed, 2 * len(self._buffer))), np.int16)
             grown[: len(self._buffer)] = self._buffer
