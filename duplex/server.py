@@ -90,6 +90,7 @@ class Server:
             audio_ahead_s=limits.audio_ahead_s,
             provisional=limits.provisional,
             max_turn_s=limits.max_turn_s,
+            context_tokens=compute.context_tokens,
             idle_s=limits.idle_s,
             lifetime_s=limits.session_lifetime_s,
         )
@@ -113,6 +114,7 @@ class Server:
             mailbox_events=limits.mailbox_events,
             grace_s=limits.grace_s,
             clock=loop.time,
+            state_budget_bytes=compute.state_budget_bytes,
             compute=self.pipeline.spent,
             on_release=self.pipeline.release,
         )
