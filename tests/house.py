@@ -58,7 +58,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "duplex.engine",
         "duplex.models",
         "duplex.orchestrator.graph",
-        "duplex.state.ref",
+        "duplex.state",
     ),
     "duplex.transport": (
         *_WORDS,
@@ -84,7 +84,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "duplex.session.lobby",
         "duplex.session.places",
         "duplex.session.price",
+        "duplex.state.ref",
     ),
+    "duplex.inspection": ("duplex.state",),
     "duplex.heap": (),
     "duplex.metrics": (),
     "duplex.waterfall": ("duplex.orchestrator.trace", "duplex.session.turnlog"),

@@ -110,7 +110,7 @@ class Holdings:
         self._revision = core.conversation.revision
         self._value = ConversationState(core=core)
         self._nbytes = self._value.nbytes
-        self._asked = False
+        self._promised = 0
         store.allocate(self._key, {HOST_MEMORY: self._nbytes}, lambda: self._value)
         store.advance(self._fence)
 
@@ -127,9 +127,9 @@ class Holdings:
                 param = "session.instructions"
             case _:
                 return None
-        self._asked = True
         try:
             self._store.stage(self._key, self._fence, {HOST_MEMORY: max(0, wanted)})
+            self._promised = max(1, wanted)
         except StateFull:
             message = "The server's memory for sessions is spent; shorten this, delete items, or try again later."
             return ClientError(message, code="state_full", param=param, event_id=event.event_id, kind="server_error")
@@ -143,16 +143,16 @@ class Holdings:
         core, key = self._core, self._key
         moved, self._fence = core.answering.fence != self._fence, core.answering.fence
         nbytes, revision = self._value.nbytes, core.conversation.revision
-        grown, changed, asked = nbytes - self._nbytes, revision != self._revision, self._asked
-        self._nbytes, self._revision, self._asked = nbytes, revision, False
+        grown, changed, promised = nbytes - self._nbytes, revision != self._revision, self._promised
+        self._nbytes, self._revision, self._promised = nbytes, revision, 0
         try:
             if moved:
                 self._store.advance(self._fence)
             if changed or grown:
-                self._store.stage(key, self._fence, {HOST_MEMORY: max(0, grown)})
+                self._store.stage(key, self._fence, {HOST_MEMORY: max(0, grown - promised)})
             if changed:
                 self._store.commit(key, self._fence)
-            elif grown < 0 or (asked and not core.answering.staged_bytes):
+            elif grown < 0 or (promised and not core.answering.staged_bytes):
                 self._store.reset(key)
         except StateFull:
             return False
