@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from duplex.protocol.openai_realtime.patch import Modality
+from duplex.protocol.openai_realtime.patch import Modality, Truncation
 
 WIRE_HZ = 24_000
 """The one rate of `audio/pcm`, both ways."""
@@ -76,7 +76,7 @@ class Session(Struct, frozen=True, kw_only=True):
     object: Literal["realtime.session"] = "realtime.session"
     tools: list[Any] = []
     tool_choice: Literal["auto"] = "auto"
-    truncation: Literal["auto"] = "auto"
+    truncation: Truncation = "auto"
     tracing: None = None
     prompt: None = None
     include: None = None
