@@ -143,6 +143,7 @@ def test_it_learns_how_long_words_are_from_what_was_counted() -> None:
 def test_a_prompt_that_a_guard_has_cut_teaches_nothing() -> None:
     window = Window(context_tokens=CONTEXT, answer_tokens=200)
     window.learn((Message(role="user", text="x" * 100_000),), 700)
+    assert window.fit([item("c", "user", "y" * 3000), item("d", "user", "?")], "")
     window.learn((Message(role="user", text="short"),), 900)
     window.learn((Message(role="user", text="x" * 1000),), 0)
     assert not window.fit([item("a", "user", "y" * 1500), item("b", "user", "?")], "")
