@@ -70,6 +70,22 @@ async def test_three_conversations_on_two_caches(narrow: Process) -> None:
     assert proven(narrow)
 
 
+async def test_a_conversation_may_be_too_long(narrow: Process) -> None:
+    """With truncation it goes on; without, its answer fails with a sentence, and all of it is still there."""
+    session = {"output_modalities": ["text"], "max_output_tokens": 4, "instructions": "Be brief."}
+    async with calling(narrow.url, truncation="disabled", **session) as caller:
+        story = "The sea was calm and the ship went on and on. " * 250
+        failed = await caller.ask(story)
+        assert failed["status"] == "failed"
+        message = failed["status_details"]["error"]["message"]
+        assert "truncation is disabled" in message
+        await caller.update(truncation={"type": "retention_ratio", "retention_ratio": 0.5})
+        answer = await caller.ask("What was calm?")
+        assert answer["status"] in ("completed", "incomplete")
+        assert answer["usage"]["input_tokens"] < 200
+        assert proven(narrow)
+
+
 def resident_kb(process: Process) -> int:
     found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{process.pid}/status").read_text())
     assert found is not None
