@@ -10,7 +10,7 @@ from duplex.config import ServerConfig
 from duplex.engine.base import Lane
 from duplex.orchestrator.graph import StageGraph
 from duplex.session.budget import Budget
-from duplex.session.host import HOST_MEMORY
+from duplex.session.holdings import HOST_MEMORY
 from duplex.session.price import Price
 
 CONTROL = "control"

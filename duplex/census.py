@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +10,7 @@ from duplex.session.admission import Admission
 from duplex.session.lobby import Usage
 from duplex.session.places import HELD, Place, PlaceState
 from duplex.session.price import Price
+from duplex.state.ref import StateRef
 
 _SHOWN = {PlaceState.STUCK: "releasing", PlaceState.DISMISSED: "leaving"}
 
@@ -26,7 +27,8 @@ class SessionEntry:
         price: what it is reckoned to take: the tariff, or what it was measured to take if that is more.
         used_s: seconds of each engine so far.
         used_lately: seconds of each engine per second, over the last windows of measurement.
-        nbytes: bytes that it holds now, by device.
+        nbytes: bytes of the server's own that it holds now, by device.
+        holds: its state, wherever that lies.
         release_failures: times that it could not be cleaned up after.
     """
 
@@ -39,6 +41,7 @@ class SessionEntry:
     used_s: dict[str, float]
     used_lately: dict[str, float]
     nbytes: dict[str, int]
+    holds: list[StateRef]
     release_failures: int
 
 
@@ -71,14 +74,32 @@ class Census:
 
 
 def census(
-    admission: Admission, measure: Callable[[str], Usage], now: float, *, detached: Container[str] = ()
+    admission: Admission,
+    measure: Callable[[str], Usage],
+    now: float,
+    *,
+    detached: Container[str] = (),
+    refs: Callable[[str], Iterable[StateRef]] = lambda session_id: (),
 ) -> Census:
-    """Count. `now` is on the clock that admission was driven by; `detached` are ids of sessions without connection."""
+    """Count.
+
+    Args:
+        now: on the clock that admission was driven by.
+        detached: ids of sessions without connection.
+        refs: the state of a session.
+    """
     refused = admission.refusal(now)
     return Census(
         object="list",
         data=[
-            _session(admission, place, measure, now, detached=place.session_id in detached)
+            _session(
+                admission,
+                place,
+                measure,
+                now,
+                detached=place.session_id in detached,
+                holds=list(refs(place.session_id)) if place.state in HELD else [],
+            )
             for place in admission.places.values()
         ],
         budget=_budget(admission),
@@ -89,7 +110,13 @@ def census(
 
 
 def _session(
-    admission: Admission, place: Place, measure: Callable[[str], Usage], now: float, *, detached: bool
+    admission: Admission,
+    place: Place,
+    measure: Callable[[str], Usage],
+    now: float,
+    *,
+    detached: bool,
+    holds: list[StateRef],
 ) -> SessionEntry:
     held, queued = place.state in HELD, place.state is PlaceState.QUEUED
     usage = measure(place.session_id) if held else Usage()
@@ -103,6 +130,7 @@ def _session(
         used_s={engine: round(seconds, 4) for engine, seconds in usage.compute.items()},
         used_lately={engine: round(rate, 4) for engine, rate in place.own.compute.items()},
         nbytes=dict(usage.nbytes),
+        holds=holds,
         release_failures=place.attempts,
     )
 

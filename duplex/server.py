@@ -19,6 +19,7 @@ from duplex.config import ServerConfig
 from duplex.connector.memory import MemoryConnector
 from duplex.errors import ConfigError
 from duplex.heap import keep_small
+from duplex.inspection import Inspection, inspection
 from duplex.metrics import Metrics, Reading
 from duplex.models.store import ModelStore
 from duplex.models.voice.graph import VOICE
@@ -27,10 +28,12 @@ from duplex.orchestrator.core import Orchestrator
 from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.orchestrator.trace import TraceLog
 from duplex.session.admission import Admission
+from duplex.session.holdings import HOST_MEMORY
 from duplex.session.host import Host
 from duplex.session.runner import ring_bytes
 from duplex.session.settings import Provisional, SessionLimits, SessionSettings
 from duplex.session.tariff import Tariff
+from duplex.state.ref import StateRef
 from duplex.transport.app import build_app
 from duplex.transport.info import Served
 from duplex.transport.serve import uvicorn_config
@@ -90,6 +93,7 @@ class Server:
             audio_ahead_s=limits.audio_ahead_s,
             provisional=Provisional(limits.provisional),
             max_turn_s=limits.max_turn_s,
+            context_tokens=compute.context_tokens,
             idle_s=limits.idle_s,
             lifetime_s=limits.session_lifetime_s,
         )
@@ -113,6 +117,7 @@ class Server:
             mailbox_events=limits.mailbox_events,
             grace_s=limits.grace_s,
             clock=loop.time,
+            state_budget_bytes=compute.state_budget_bytes,
             compute=self.pipeline.spent,
             on_release=self.pipeline.release,
         )
@@ -146,7 +151,15 @@ class Server:
     def census(self) -> Census:
         """Who is here, and what is left."""
         now = asyncio.get_running_loop().time()
-        return census(self.host.admission, self.host.measure, now, detached=self.host.detached)
+        return census(self.host.admission, self.host.measure, now, detached=self.host.detached, refs=self._refs)
+
+    def _refs(self, session_id: str) -> tuple[StateRef, ...]:
+        return (*self.host.states.refs(session_id), *self.pipeline.refs(session_id))
+
+    async def inspect(self) -> Inspection:
+        """Prove that what is held is what the books say, or tell where it is not; waits for the engines."""
+        findings = [*self.host.states.check_integrity(), *await self.pipeline.check_integrity()]
+        return inspection((self.host.states, *self.pipeline.states), findings)
 
     def metrics(self) -> str:
         """The Prometheus page."""
@@ -163,8 +176,10 @@ class Server:
                 "requests": (float(len(self.orchestrator.core)), "Requests alive in the orchestrator."),
                 "connector_bytes": (float(self.connector.nbytes), "Payload bytes between stages."),
                 "connector_payloads": (float(len(self.connector)), "Payloads between stages."),
+                "conversation_bytes": (float(self.host.states.ledger.taken(HOST_MEMORY)), "All conversations."),
+                "prefix_caches": (float(sum(map(len, self.pipeline.states))), "Conversations kept by an engine."),
             },
-            events=dict(self.host.counters),
+            events=dict(self.host.counters) | self.pipeline.counted(),
             dropped=dict(self.orchestrator.core.dropped),
             active=self.pipeline.active(),
         )

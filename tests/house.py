@@ -15,6 +15,7 @@ _WORDS = ("duplex.errors", "duplex.session.fence", "duplex.connector.payload")
 
 RUNNERS = (
     "duplex.session.attachment",
+    "duplex.session.holdings",
     "duplex.session.host",
     "duplex.session.lobby",
     "duplex.session.mailbox",
@@ -22,7 +23,7 @@ RUNNERS = (
     "duplex.session.runner",
     "duplex.session.visit",
 )
-"""The session's impure files: they run its machines, open sessions, and hold what waits for them."""
+"""The session's impure files: they run its machines, open sessions, hold what waits for them, and keep its books."""
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     "duplex": (),
@@ -40,7 +41,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "duplex.session": (*_WORDS, "duplex.connector.base", "duplex.engine.base", "duplex.session"),
     **dict.fromkeys(
         RUNNERS,
-        (*_WORDS, "duplex.connector.base", "duplex.engine.base", "duplex.orchestrator", "duplex.session"),
+        (
+            *_WORDS,
+            "duplex.connector.base",
+            "duplex.engine.base",
+            "duplex.orchestrator",
+            "duplex.session",
+            "duplex.state",
+        ),
     ),
     "duplex.orchestrator": (*_WORDS, "duplex.connector.base", "duplex.engine.base", "duplex.orchestrator"),
     "duplex.models": (
@@ -50,7 +58,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "duplex.engine",
         "duplex.models",
         "duplex.orchestrator.graph",
-        "duplex.state.ref",
+        "duplex.state",
     ),
     "duplex.transport": (
         *_WORDS,
@@ -68,7 +76,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "duplex.engine.base",
         "duplex.orchestrator.graph",
         "duplex.session.budget",
-        "duplex.session.host",
+        "duplex.session.holdings",
         "duplex.session.price",
     ),
     "duplex.census": (
@@ -76,7 +84,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "duplex.session.lobby",
         "duplex.session.places",
         "duplex.session.price",
+        "duplex.state.ref",
     ),
+    "duplex.inspection": ("duplex.state",),
     "duplex.heap": (),
     "duplex.metrics": (),
     "duplex.waterfall": ("duplex.orchestrator.trace", "duplex.session.turnlog"),

@@ -97,6 +97,8 @@ class TestRefusals:
             ("cores", "-2", "a number from 0.1 to 4096"),
             ("headroom", "1", "a number from 0 to 0.9"),
             ("state_budget_bytes", "-5", "a whole number from 1048576"),
+            ("prefix_caches", "0", "a whole number from 1 to 256"),
+            ("oversubscribe", "0.5", "a number from 1 to 1000"),
             ("max_sessions", "0", "a whole number from 1 to 4096"),
             ("audio_ahead_s", "nan", "a number from 0.05 to 10"),
             ("session_lifetime_s", "inf", "a number from 1 to 604800"),

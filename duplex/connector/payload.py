@@ -172,6 +172,7 @@ class Prompt:
         max_tokens: upper bound of the answer, in tokens.
         temperature: 0 is greedy.
         tools: what may be called; a model that cannot call any answers in words.
+        may_cut: whether what is too long for the model may be cut; else it fails.
     """
 
     messages: tuple[Message, ...]
@@ -180,6 +181,7 @@ class Prompt:
     temperature: float
     complete: bool = True
     tools: tuple[Tool, ...] = ()
+    may_cut: bool = True
 
     kind = Kind.PROMPT
 

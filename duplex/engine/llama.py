@@ -31,6 +31,7 @@ from duplex.engine.socket_dir import SocketDirectory
 from duplex.errors import StageError, StaleState
 from duplex.session.fence import MAIN, Fence
 from duplex.state.ref import StateKey, StateRef
+from duplex.state.store import StateStore
 
 BATCH_TOKENS = 32
 """Prompt tokens that are computed at a time. Between two batches other slots get their next token and a cancelled
@@ -289,6 +290,11 @@ class LlamaServer:
         with self._changed:
             self._slots.release(session_id)
             self._time.forget(session_id)
+
+    @property
+    def store(self) -> StateStore[KvSlot]:
+        """The books, to be looked at and not to be changed."""
+        return self._slots.store
 
     def refs(self, session_id: str | None = None) -> tuple[StateRef, ...]:
         """The prefixes that are kept: of one conversation, or of all."""

@@ -242,7 +242,12 @@ class PooledEngine:
             with self._lock:
                 self._end(live, None)
         except Exception as error:  # the runner's boundary: a worker's failure is its request's, and no one else's
-            _log.warning("%s: a worker failed", self._stage, exc_info=error)
+            if isinstance(
+                error, StageError
+            ):  # it says itself what is wrong, and that may be no more than a long prompt
+                _log.warning("a worker gave up: %s", error)
+            else:
+                _log.warning("%s: a worker failed", self._stage, exc_info=error)
             # Foreign errors may quote what the user said; only our own messages are known not to.
             message = str(error) if isinstance(error, DuplexError) else f"failed with {type(error).__name__}"
             failed = error if isinstance(error, StageError) else StageError(message, stage=self._stage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum, auto
 from typing import Literal
 
@@ -128,6 +129,11 @@ class Answering:
         own = answer.options.instructions
         return answer.settings.instructions if own is None else own
 
+    @property
+    def staged_bytes(self) -> int:
+        """Memory of the words that have been made and are not in the history."""
+        return sys.getsizeof(self._answer.text) if self._answer is not None else 0
+
     def deadline(self, now: float) -> float | None:
         """When `wake` should be called next."""
         answer = self._answer
@@ -189,6 +195,7 @@ class Answering:
             max_tokens=answer.max_output_tokens,
             temperature=answer.settings.temperature,
             tools=answer.tools,
+            may_cut=answer.settings.truncation != "disabled",
         )
         effects = self._announce(answer) if announce and not answer.announced else []
         return [
@@ -398,6 +405,8 @@ class Answering:
         else:
             item = answer.heard(answer.playback.played(now))
         effects: list[Effect] = []
+        if answer.usage is not None and answer.prompted is not None:
+            self._conversation.answered(answer.prompted, answer.usage.input_tokens)
         if answer.added:
             self.ledgers.keep(answer)
             self._conversation.replace(item)

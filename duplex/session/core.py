@@ -59,6 +59,7 @@ from duplex.session.notices import (
 )
 from duplex.session.reading import AHEAD, ReadAhead, certain
 from duplex.session.settings import Provisional, ResponseOptions, SessionLimits, SessionSettings
+from duplex.session.window import Window
 
 UNRECOGNISED = 3
 """Turns that may wait to be recognised before the client has to wait."""
@@ -72,6 +73,7 @@ CLOSING = {
     "overloaded": "The session's mailbox overflowed; send less at once.",
     "slow_reader": "The client reads too slowly for the audio that it is sent.",
     "shutdown": "The server is shutting down.",
+    "state_full": "The server's memory for sessions is spent.",
     "failed": "The stage that listens has failed.",
     "error": "The session failed inside the server.",
 }
@@ -104,7 +106,9 @@ class Session:
         self.session_id = session_id
         self.settings = settings
         self.closed = False
-        self.conversation = Conversation(max_items=limits.max_items, max_chars=limits.max_chars)
+        window = Window(context_tokens=limits.context_tokens, answer_tokens=limits.max_output_tokens)
+        self.conversation = Conversation(max_items=limits.max_items, max_chars=limits.max_chars, window=window)
+        self.conversation.configure(settings)
         self.listening = Listening(fence=fence, limits=limits, detection=settings.turn_detection)
         self.answering = Answering(
             fence=fence, limits=limits, conversation=self.conversation, acknowledged=acknowledged
@@ -206,6 +210,7 @@ class Session:
             case Configure(settings=settings):
                 self.settings = settings
                 self.listening.configure(settings.turn_detection)
+                self.conversation.configure(settings)
                 return [Tell(notice=Configured(settings=settings))]
             case CreateItem():
                 return self.history.create(event)

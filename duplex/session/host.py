@@ -16,6 +16,7 @@ from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.session.admission import Admission
 from duplex.session.attachment import Attachment
 from duplex.session.core import Session
+from duplex.session.holdings import HOST_MEMORY, OWNER, ConversationState
 from duplex.session.lease import Lease
 from duplex.session.lobby import Lobby, Usage
 from duplex.session.notices import Closed
@@ -24,11 +25,11 @@ from duplex.session.runner import SessionRunner
 from duplex.session.settings import SessionLimits, SessionSettings
 from duplex.session.turnlog import TurnLog
 from duplex.session.visit import Visit
+from duplex.state.store import StateStore
 
 log = logging.getLogger(__name__)
 
-HOST_MEMORY = "host"
-"""The device where a session's own state lies: its ring of audio, and what is between its stages."""
+STATE_BYTES = 512 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,7 @@ class Host:
         mailbox_events: most client events of one session that may wait.
         grace_s: how long a session that can be resumed waits for a client that was cut off; it keeps its place.
         clock: the event loop's.
+        state_budget_bytes: most memory of all conversations.
         compute: seconds of each engine that a session has used, by its id.
         on_release: gives back what the engines keep for a session, by its id; called again until it does not raise.
     """
@@ -79,12 +81,14 @@ class Host:
         mailbox_events: int,
         grace_s: float,
         clock: Callable[[], float],
+        state_budget_bytes: int = STATE_BYTES,
         compute: Callable[[str], Mapping[str, float]],
         on_release: Callable[[str], None],
     ) -> None:
         self.admission = admission
         self.turns = TurnLog(capacity=turns)
         self.counters: Counter[str] = Counter()
+        self.states: StateStore[ConversationState] = StateStore(owner=OWNER, budgets={HOST_MEMORY: state_budget_bytes})
         self._orchestrator = orchestrator
         self._connector = connector
         self._settings = settings
@@ -196,6 +200,7 @@ class Host:
 
     def _clean(self, session_id: str) -> None:
         self._connector.forget(session_id)  # Once more: what the session's own end gave back it gives back twice.
+        self.states.release(session_id)
         self._on_release(session_id)
 
     def _runner(self, session_id: str, terms: Terms, lease: Lease) -> SessionRunner:
@@ -210,6 +215,7 @@ class Host:
             core=core,
             lease=lease,
             limits=self._limits,
+            states=self.states,
             orchestrator=self._orchestrator,
             connector=self._connector,
             turns=self.turns,

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
 Role = Literal["user", "assistant", "system"]
 Status = Literal["in_progress", "completed", "incomplete"]
+
+
+_ITEM_BYTES = 600
+"""An item with one part, and its place in a conversation, without its text: measured on CPython 3.11."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,11 @@ class Item:
     def chars(self) -> int:
         """Length of all its words."""
         return sum(len(part.text or "") for part in self.parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes, in bytes."""
+        return _ITEM_BYTES + sum(sys.getsizeof(part.text) for part in self.parts if part.text is not None)
 
     @property
     def awaits_transcript(self) -> bool:

@@ -31,15 +31,17 @@ from duplex.session.events import (
     StageReport,
 )
 from duplex.session.fence import Fence
+from duplex.session.holdings import ConversationState, Holdings
 from duplex.session.journal import Journal
 from duplex.session.lease import Lease, LeaseState
 from duplex.session.mailbox import Mailbox
-from duplex.session.notices import Closed, Notice
+from duplex.session.notices import Closed, Notice, Refused
 from duplex.session.outbox import Outbox
 from duplex.session.port import Audio, Entry
 from duplex.session.ring import AudioRing
 from duplex.session.settings import SessionLimits
 from duplex.session.turnlog import Moment, TurnLog
+from duplex.state.store import StateStore
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,7 @@ class SessionRunner:
     Args:
         core: the session, not opened yet.
         lease: attached.
+        states: where its conversation is entered.
         orchestrator: serves its requests.
         connector: carries its payloads.
         turns: where the moments of its turns are written.
@@ -86,6 +89,7 @@ class SessionRunner:
         core: Session,
         lease: Lease,
         limits: SessionLimits,
+        states: StateStore[ConversationState],
         orchestrator: OrchestratorRunner,
         connector: Connector,
         turns: TurnLog,
@@ -107,6 +111,7 @@ class SessionRunner:
         kept = KEPT if lease.grace_s > 0 else 0
         self._outbox = Outbox(journal=Journal(waiting=OUTBOX, kept=kept, kept_bytes=KEPT_BYTES))
         self._live: set[Fence] = set()
+        self._holdings = Holdings(core=core, store=states)
 
     @property
     def session_id(self) -> str:
@@ -114,8 +119,8 @@ class SessionRunner:
 
     @property
     def nbytes(self) -> int:
-        """Memory of its audio: of what it has heard, and of what is kept to be sent again."""
-        return self._ring.nbytes + self._outbox.journal.kept_bytes
+        """Memory of its conversation, and of its audio: of what it has heard, and of what is kept to be sent again."""
+        return self._holdings.nbytes + self._ring.nbytes + self._outbox.journal.kept_bytes
 
     @property
     def detached(self) -> bool:
@@ -202,8 +207,18 @@ class SessionRunner:
         """Everything that is due now."""
         self._tell_of_lease()
         while not self._core.closed and (event := self._mailbox.take(clients=not self._core.behind)) is not None:
+            if (refused := self._holdings.refusal(event)) is not None:
+                self._put(Refused(error=refused))
+                continue
             self._perform(self._core.receive(event, self._clock()))
+            self._settle()
         self._perform(self._core.wake(self._clock()))
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._holdings.settle():
+            self._counters["state_overflows"] += 1
+            self.close("state_full")
 
     def _deadline(self) -> float | None:
         due = [at for at in (self._core.deadline(self._clock()), self._lease.deadline) if at is not None]

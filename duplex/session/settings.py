@@ -66,6 +66,24 @@ TurnDetection = ServerVad | SemanticVad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionRatio:
+    """The oldest exchanges go where a conversation is too long (OpenAI Realtime `truncation`, `retention_ratio`).
+
+    Attributes:
+        retention_ratio: part of the room that is kept then, in (0, 1]; the less, the longer until the next cut.
+        most_tokens: of the conversation without its instructions; None for what the model's context leaves.
+    """
+
+    retention_ratio: float = 0.8
+    most_tokens: int | None = None
+
+
+Truncation = Literal["auto", "disabled"] | RetentionRatio
+"""What happens where a conversation is longer than the model's context: ``auto`` is a ratio of the server's own;
+``disabled`` cuts nothing, and an answer that has no room fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
     """Everything about a session that its client may change.
 
@@ -79,6 +97,7 @@ class SessionSettings:
         turn_detection: see `TurnDetection`.
         tools: what the model may ask to be called.
         tool_choice: ``none`` keeps the tools from the model.
+        truncation: see `Truncation`.
     """
 
     instructions: str = ""
@@ -90,6 +109,7 @@ class SessionSettings:
     turn_detection: TurnDetection | None = SemanticVad()
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice = "auto"
+    truncation: Truncation = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +141,7 @@ class SessionLimits:
         max_output_tokens: upper bound of one answer.
         max_items: items of conversation kept; the oldest go first.
         max_chars: characters of their texts kept, likewise.
+        context_tokens: room of the language model for a prompt with its answer.
         idle_s: time after which the session closes where the client sends nothing and is sent nothing.
         lifetime_s: time after which the session closes.
         notice_s: how long before either the client is told.
@@ -134,6 +155,7 @@ class SessionLimits:
     max_output_tokens: int = 200
     max_items: int = 1000
     max_chars: int = 2_000_000
+    context_tokens: int = 2048
     idle_s: float = 300.0
     lifetime_s: float = 3600.0
     notice_s: float = 30.0

@@ -11,6 +11,10 @@ QUANTILE = 0.9
 KEPT = 256
 ENOUGH = 16
 
+IDLE = 1e-4
+"""Seconds of an engine per second up to which it has not worked: getting ready for a session that says nothing takes
+some microseconds."""
+
 
 class Tariff:
     """Learns the price of a session from windows of running ones.
@@ -61,7 +65,7 @@ class Tariff:
     def learn(self, *, compute: Mapping[str, float], nbytes: Mapping[str, int]) -> None:
         """Take one window of one session: seconds of each engine per second, and bytes held by device."""
         for engine, rate in compute.items():
-            if rate > 0:
+            if rate > IDLE:
                 self._compute.setdefault(engine, deque(maxlen=KEPT)).append(rate)
         for device, held in nbytes.items():
             self._nbytes.setdefault(device, deque(maxlen=KEPT)).append(held)

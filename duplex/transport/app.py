@@ -59,6 +59,7 @@ def build_app(*, host: SessionHost, info: ServerInfo, settings: HttpSettings, we
             Route("/v1/models", routes.models),
             Route("/v1/models/{model}", routes.model),
             Route("/v1/sessions", routes.sessions),
+            Route("/v1/state", routes.state),
             Route("/v1/turns/{response_id}", routes.turn),
             Route("/healthz", routes.health),
             Route("/readyz", routes.readiness),

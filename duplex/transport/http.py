@@ -31,7 +31,7 @@ PAGE_HEADERS = {
 
 
 class Routes:
-    """The handlers. Each answers from memory.
+    """The handlers. All but `state` answer from memory.
 
     Args:
         info: the server.
@@ -57,6 +57,10 @@ class Routes:
     async def sessions(self, _request: Request) -> Response:
         """``GET /v1/sessions``: who is here, who waits, what each takes, and what is left. For operators."""
         return _json(self._info.census())
+
+    async def state(self, _request: Request) -> Response:
+        """``GET /v1/state``: whether what is held is what the books say. For operators."""
+        return _json(await self._info.inspect())
 
     async def turn(self, request: Request) -> Response:
         """``GET /v1/turns/{response_id}``: where the time of one answer went."""

@@ -29,7 +29,7 @@ class Served:
 
 
 class ServerInfo(Protocol):
-    """The server, as its HTTP routes see it. All of it is answered at once, from memory."""
+    """The server, as its HTTP routes see it. But for `inspect`, all of it is answered at once, from memory."""
 
     @property
     def ready(self) -> bool:
@@ -47,6 +47,9 @@ class ServerInfo(Protocol):
 
     def census(self) -> object:
         """Every session and what it takes, and what is left, as anything that msgspec can write as JSON."""
+
+    async def inspect(self) -> object:
+        """Whether all state that is held is in the books, as anything that msgspec can write as JSON; may wait."""
 
     def metrics(self) -> str:
         """All metrics, in the Prometheus text format 0.0.4."""

@@ -6,6 +6,7 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from duplex.engine.base import StageRequest
 from duplex.engine.completion import Completion
 from duplex.engine.llama import Interrupt
 from duplex.engine.worker import Cancellable
-from duplex.errors import StateError
+from duplex.errors import StageError, StateError
 from duplex.models.smollm2 import chat
 from duplex.models.smollm2.model import SmolLM2
 from duplex.models.smollm2.window import fit
@@ -282,6 +283,16 @@ class TestModel:
             read += done.input_tokens - done.cached_tokens
             said.append(assistant("".join(pieces) + " and so on, until the river meets the sea somewhere far away."))
         assert read < 11 * 70
+
+    def test_what_may_not_be_cut_fails_with_a_sentence(self, model: SmolLM2) -> None:
+        short = Prompt(
+            messages=(user("What is this about? " * 30),), cache_key="d", max_tokens=3, temperature=0.0, may_cut=False
+        )
+        _, done = answer(model, short)
+        assert done.output_tokens
+        long = replace(short, messages=(user("What is this about? " * 4000),))
+        with pytest.raises(StageError, match=r"has \d+ tokens or more, .* room for 501, and truncation is disabled"):
+            answer(model, long)
 
     def test_one_message_past_the_context_is_cut(self, model: SmolLM2) -> None:
         text, done = answer(model, ask("What is this about? " * 400))

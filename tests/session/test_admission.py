@@ -257,6 +257,7 @@ class TestTariff:
         tariff = Tariff(declared=TALK)
         self.learn(tariff, ENOUGH, think=0.5, hear=0.2)
         self.learn(tariff, 10_000, think=0.0, hear=0.0)
+        self.learn(tariff, 10_000, think=5e-6)
         assert tariff.price.compute == {"think": 0.5, "hear": 0.2}
 
     def test_nine_of_ten_sessions_are_no_dearer(self) -> None:

@@ -6,6 +6,12 @@ from dataclasses import replace
 
 from duplex.session.conversation import Conversation
 from duplex.session.item import Item, Part
+from duplex.session.window import Window
+
+
+def conversation_of(*, max_chars: int = 1_000_000, max_items: int = 100, context: int = 2048) -> Conversation:
+    window = Window(context_tokens=context, answer_tokens=200)
+    return Conversation(max_items=max_items, max_chars=max_chars, window=window)
 
 
 def said(item_id: str, text: str | None) -> Item:
@@ -17,7 +23,7 @@ def ids(conversation: Conversation) -> list[str]:
 
 
 def test_the_oldest_go_where_there_is_too_much_text() -> None:
-    conversation = Conversation(max_items=100, max_chars=10)
+    conversation = conversation_of(max_chars=10)
     for name in "abc":
         conversation.insert(said(name, "1234"))
     assert ids(conversation) == ["b", "c"]
@@ -26,14 +32,14 @@ def test_the_oldest_go_where_there_is_too_much_text() -> None:
 
 
 def test_the_newest_stays_however_long_it_is() -> None:
-    conversation = Conversation(max_items=100, max_chars=10)
+    conversation = conversation_of(max_chars=10)
     conversation.insert(said("a", "1"))
     conversation.insert(said("b", "x" * 50), after="root")
     assert ids(conversation) == ["b"]
 
 
 def test_text_that_comes_later_and_text_that_goes_is_counted() -> None:
-    conversation = Conversation(max_items=100, max_chars=10)
+    conversation = conversation_of(max_chars=10)
     conversation.insert(said("a", None))
     conversation.replace(said("a", "12345678"))
     conversation.insert(said("b", "123"))

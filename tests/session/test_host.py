@@ -13,12 +13,10 @@ from duplex.connector.payload import Payload
 from duplex.errors import AdmissionRefused, ClientError, StageError
 from duplex.session import runner
 from duplex.session.events import AppendAudio, ClearAudio, Close, CreateItem, CreateResponse
-from duplex.session.host import HOST_MEMORY
+from duplex.session.holdings import HOST_MEMORY
 from duplex.session.item import Item, Part
 from duplex.session.notices import Closed, ItemDone, Notice, Opened, Queued, ResponseDone, Snapshot, SpeechStarted
 from duplex.session.port import Audio, Entry, LeasedPort, SessionPort, Terms
-from duplex.session.runner import ring_bytes
-from duplex.session.settings import SessionLimits
 from tests.session.engines import (
     Say,
     thinks,
@@ -185,13 +183,13 @@ async def test_closing_the_host_sends_away_who_waits() -> None:
 async def test_what_a_session_holds_is_measured() -> None:
     async with world(code2wav=voices(40, 2400)) as here, here.host.open() as port:
         await until(port, Opened)
-        ring = here.host.measure(port.session_id).nbytes[HOST_MEMORY]
-        assert ring == ring_bytes(SessionLimits())
+        silent = here.host.measure(port.session_id).nbytes[HOST_MEMORY]
+        await port.send(AppendAudio(pcm=np.zeros(16_000, np.int16)))
         await port.send(typed("Go on."))
         await port.send(CreateResponse())
         while not isinstance(await port.receive(), Audio):
             pass
-        assert here.host.measure(port.session_id).nbytes[HOST_MEMORY] > ring + 30 * 4800
+        assert here.host.measure(port.session_id).nbytes[HOST_MEMORY] > silent + 32_000 + 30 * 4800
 
 
 async def test_a_cancelled_transport_gives_everything_back() -> None:

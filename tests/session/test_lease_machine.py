@@ -27,6 +27,7 @@ from duplex.session.attachment import Attachment
 from duplex.session.core import Session
 from duplex.session.events import AppendAudio, CancelResponse, ClientEvent, Close, CreateItem, CreateResponse, Played
 from duplex.session.fence import INPUT, MAIN, Fence
+from duplex.session.holdings import HOST_MEMORY, OWNER, ConversationState
 from duplex.session.item import Item, Part
 from duplex.session.journal import Journal
 from duplex.session.lease import Lease, LeaseState
@@ -36,6 +37,7 @@ from duplex.session.port import Audio, Entry
 from duplex.session.runner import SessionRunner
 from duplex.session.settings import SessionLimits, SessionSettings
 from duplex.session.turnlog import TurnLog
+from duplex.state.store import StateStore
 from tests.session.frozen import frozen
 
 T = TypeVar("T")
@@ -109,6 +111,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.requests = Requests()
         self.connector = MemoryConnector(budget_bytes=1 << 24)
         self.counters: Counter[str] = Counter()
+        self.states: StateStore[ConversationState] = StateStore(owner=OWNER, budgets={HOST_MEMORY: 1 << 24})
         core = Session(
             session_id="sess_t", settings=SessionSettings(), limits=LIMITS, now=self.now, acknowledged=self.acknowledged
         )
@@ -116,6 +119,7 @@ class LeaseMachine(RuleBasedStateMachine):
             core=core,
             lease=Lease(token="secret-0", grace_s=GRACE_S),
             limits=LIMITS,
+            states=self.states,
             orchestrator=self.requests,  # type: ignore[arg-type]
             connector=self.connector,
             turns=TurnLog(capacity=8),
@@ -440,6 +444,10 @@ class LeaseMachine(RuleBasedStateMachine):
             assert isinstance(self.told[-1], Closed)
 
     # What always holds --------------------------------------------------------------------------
+
+    @invariant()
+    def the_books_are_right(self) -> None:
+        assert self.states.check_integrity() == []
 
     @invariant()
     def what_was_said_arrives_in_order(self) -> None:

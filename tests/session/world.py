@@ -15,6 +15,7 @@ from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.orchestrator.trace import TraceLog
 from duplex.session.admission import Admission
 from duplex.session.budget import Budget
+from duplex.session.holdings import HOST_MEMORY
 from duplex.session.host import Host
 from duplex.session.settings import ServerVad, SessionLimits, SessionSettings
 from tests.session.engines import (
@@ -57,6 +58,7 @@ class World:
         assert len(self.host.admission) == 0
         assert len(self.orchestrator.core) == 0
         assert len(self.connector) == self.connector.nbytes == 0
+        assert len(self.host.states) == self.host.states.ledger.taken(HOST_MEMORY) == 0
         assert not [engine.stage for engine in self.engines.values() if engine.live]
 
 
@@ -69,6 +71,7 @@ async def world(
     on_release: Callable[[str], None] = lambda session_id: None,
     mailbox_events: int = 64,
     grace_s: float = 30.0,
+    state_budget_bytes: int = 1 << 22,
     **reactions: Callable[[Payload, Say], None],
 ) -> AsyncIterator[World]:
     before = asyncio.all_tasks()
@@ -117,6 +120,7 @@ async def world(
         turns=32,
         mailbox_events=mailbox_events,
         grace_s=grace_s,
+        state_budget_bytes=state_budget_bytes,
         clock=loop.time,
         compute=lambda session_id: {},
         on_release=on_release,

@@ -113,7 +113,13 @@ async def test_sessions(web: Path) -> None:
     assert (await get("/v1/sessions", web)).json() == {"object": "list", "data": []}
 
 
-@pytest.mark.parametrize("path", ["/v1/models", "/v1/sessions", "/v1/turns/resp_1", "/v1/realtime", "/v1/nothing"])
+async def test_what_is_held_can_be_proven(web: Path) -> None:
+    assert (await get("/v1/state", web)).json() == {"object": "state", "proven": True, "findings": []}
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/models", "/v1/sessions", "/v1/state", "/v1/turns/resp_1", "/v1/realtime", "/v1/nothing"]
+)
 async def test_the_key_is_asked_for_below_v1(path: str, web: Path) -> None:
     bare = await get(path, web, guarded="yes")
     wrong = await get(path, web, guarded="yes", authorization="Bearer sesam")

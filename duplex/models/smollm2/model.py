@@ -9,6 +9,7 @@ from pathlib import Path
 from duplex.connector.payload import Message, Prompt
 from duplex.engine.completion import Completion
 from duplex.engine.llama import Interrupt, LlamaServer
+from duplex.errors import StageError
 from duplex.models.smollm2 import chat
 from duplex.models.smollm2.window import fit
 from duplex.session.fence import Fence
@@ -54,6 +55,7 @@ class SmolLM2:
             threads=threads,
             batch_threads=batch_threads,
         )
+        self._owner = owner
         self._context_tokens = context_tokens
         self._counted: dict[int, int] = {}
 
@@ -72,13 +74,13 @@ class SmolLM2:
         """Answer `prompt`, or only read and judge it where it is not complete; see `LlamaServer.generate`.
 
         Raises:
-            StageError: the engine failed.
+            StageError: the engine failed, or the prompt is too long and may not be cut.
             StateError: a message has an unknown role.
         """
         answer = min(prompt.max_tokens, self._context_tokens // 4)
         budget = self._context_tokens - answer - _MARKER_TOKENS
         return self._server.generate(
-            chat.prompt(self._fit(prompt.messages, budget), complete=prompt.complete),
+            chat.prompt(self._fit(prompt, budget), complete=prompt.complete),
             fence=fence,
             max_tokens=prompt.max_tokens if prompt.complete else 1,
             temperature=prompt.temperature,
@@ -89,12 +91,22 @@ class SmolLM2:
             interrupt=interrupt,
         )
 
-    def _fit(self, messages: tuple[Message, ...], budget: int) -> tuple[Message, ...]:
+    def _fit(self, prompt: Prompt, budget: int) -> tuple[Message, ...]:
         # A token is a byte at least, but for what `escape` adds: short conversations need no counting.
-        most = sum(len(chat.escape(message.text).encode()) + _MARKER_TOKENS for message in messages)
+        most = sum(len(chat.escape(message.text).encode()) + _MARKER_TOKENS for message in prompt.messages)
         if most <= budget:
-            return messages
-        return fit([_shortened(message, budget) for message in messages], budget_tokens=budget, count=self._count)
+            return prompt.messages
+        short = [_shortened(message, budget) for message in prompt.messages]
+        if prompt.may_cut:
+            return fit(short, budget_tokens=budget, count=self._count)
+        tokens = sum(self._count(chat.render(message)) for message in short)
+        if tokens <= budget:
+            return prompt.messages
+        raise StageError(
+            f"the conversation has {tokens} tokens or more, the model has room for {budget}, and truncation is "
+            "disabled: delete items, or let it be auto",
+            stage=self._owner,
+        )
 
     def _count(self, text: str) -> int:
         # The hash and not the text: what a client writes is not kept longer than its conversation.

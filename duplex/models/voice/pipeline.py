@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from duplex.connector.base import Connector
 from duplex.engine.base import Engine, Lane
+from duplex.engine.kv import KvSlot
 from duplex.engine.pool import WorkerPool
 from duplex.engine.pooled import PooledEngine
 from duplex.engine.worker import WorkerFactory
+from duplex.errors import StageError
 from duplex.models.smollm2.model import SmolLM2
 from duplex.models.voice.code2wav import Code2WavStage
 from duplex.models.voice.endpoint import EndpointStage
@@ -18,6 +21,7 @@ from duplex.models.voice.listen import ListenStage
 from duplex.models.voice.talk import TalkStage
 from duplex.models.voice.think import ThinkStage
 from duplex.state.ref import StateRef
+from duplex.state.store import StateStore
 
 INSTRUCTIONS = "You are a friendly voice assistant. Answer in one or two short sentences."
 """What a session is told where its client says nothing."""
@@ -28,6 +32,9 @@ TRANSCRIBER = "moonshine-tiny-en"
 # Who goes first where the machine is busy: an interruption must be noticed before anything else, audio that a listener
 # waits for comes before audio that will be needed later, and so on to recognition.
 _PRIORITY = {"listen": 0, "code2wav": 1, "talk": 2, "endpoint": 2, "hear": 3}
+
+_LAST = 9
+"""Of a question about the engines themselves."""
 
 _INBOX = {"listen": 1024, "endpoint": 1024, "hear": 8192, "think": 16, "talk": 1024, "code2wav": 256}
 """Chunks that may wait for one request; `hear` takes whole files that come faster than real time."""
@@ -163,12 +170,36 @@ class VoicePipeline:
         """What has become of the engines' state so far, by kind."""
         return self._model.state.counted() if self._model is not None else {}
 
-    def check_integrity(self) -> list[str]:
+    @property
+    def states(self) -> tuple[StateStore[KvSlot], ...]:
+        """The books of the engines' state."""
+        return (self._model.state.store,) if self._model is not None else ()
+
+    async def check_integrity(self) -> list[str]:
         """One sentence for each thing that an engine holds and its ledger does not say, or the other way round.
 
-        Waits for the engines. Raises StageError where one does not answer.
+        Raises:
+            PoolFull: too much waits for the engine already.
         """
-        return self._model.state.check_integrity() if self._model is not None else []
+        if self._model is None:
+            return []
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[list[str]] = loop.create_future()
+        keeper = self._model.state
+
+        def settle(findings: list[str]) -> None:
+            if not found.done():
+                found.set_result(findings)
+
+        def check() -> None:
+            try:
+                findings = keeper.check_integrity()
+            except StageError as error:
+                findings = [str(error)]
+            loop.call_soon_threadsafe(settle, findings)
+
+        self._thinking.submit(_LAST, check)
+        return await found
 
     def close(self) -> None:
         """Give back threads and models; the engines have been stopped before."""

@@ -34,6 +34,21 @@ ToolChoice = Literal["auto", "none"]
 """``none`` keeps the tools from the model. That one has to be called cannot be asked for yet."""
 
 
+class RetentionRatio(Struct, frozen=True, kw_only=True, tag_field="type", tag="retention_ratio"):
+    """The oldest exchanges go, where a conversation is too long for the model, until so much of the room is taken.
+
+    Attributes:
+        most_tokens: of the conversation without its instructions; null for what the model has room for.
+    """
+
+    retention_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
+    most_tokens: Annotated[int, Meta(ge=64, le=1_000_000)] | None = None
+
+
+Truncation = Literal["auto", "disabled"] | RetentionRatio
+"""``auto``: a ratio of the server's own; ``disabled``: an answer that there is no room for fails."""
+
+
 class SilenceDetection(Struct, frozen=True, kw_only=True, tag_field="type", tag="silence"):
     """A turn ends after a fixed silence. `threshold`: speech probability that counts as speech."""
 
@@ -73,6 +88,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     instructions: str
     modality: Modality
+    truncation: Truncation = "auto"
     voice: str
     speed: float
     max_output_tokens: int | None
@@ -89,6 +105,7 @@ class SettingsPatch(Struct, frozen=True, kw_only=True):
     instructions: Instructions | None = None
     modality: Modality | None = None
     voice: Annotated[str, Meta(max_length=64)] | None = None
+    truncation: Truncation | None = None
     speed: Speed | None = None
     max_output_tokens: MaxOutputTokens | UnsetType | None = UNSET
     temperature: Temperature | None = None

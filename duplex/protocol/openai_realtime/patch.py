@@ -82,6 +82,22 @@ class ToolPatch(Struct, frozen=True, kw_only=True):
     parameters: Any = None
 
 
+class TokenLimits(Struct, frozen=True, kw_only=True):
+    """`post_instructions`: most tokens of the conversation without its instructions."""
+
+    post_instructions: Annotated[int, Meta(ge=64, le=1_000_000)] | None = None
+
+
+class RetentionRatio(Struct, frozen=True, kw_only=True, tag_field="type", tag="retention_ratio"):
+    """The oldest exchanges go, where a conversation is too long, until so much of the room is taken."""
+
+    retention_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.8
+    token_limits: TokenLimits | None = None
+
+
+Truncation = Literal["auto", "disabled"] | RetentionRatio
+
+
 class SessionPatch(Struct, frozen=True, kw_only=True):
     """`session` of `session.update`."""
 
@@ -94,7 +110,7 @@ class SessionPatch(Struct, frozen=True, kw_only=True):
     tool_choice: str | dict[str, Any] | None = None
     prompt: dict[str, Any] | None = None
     tracing: str | dict[str, Any] | None = None
-    truncation: str | dict[str, Any] | None = None
+    truncation: Truncation | None = None
     include: list[str] | None = None
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from duplex.protocol.openai_realtime.patch import Modality
+from duplex.protocol.openai_realtime.patch import Modality, Truncation
 
 WIRE_HZ = 24_000
 """The one rate of `audio/pcm`, both ways."""
@@ -85,7 +85,7 @@ class Session(Struct, frozen=True, kw_only=True):
     object: Literal["realtime.session"] = "realtime.session"
     tools: list[Tool] = []
     tool_choice: Literal["auto", "none"] = "auto"
-    truncation: Literal["auto"] = "auto"
+    truncation: Truncation = "auto"
     tracing: None = None
     prompt: None = None
     include: None = None

@@ -9,7 +9,14 @@ from msgspec import UnsetType
 
 from duplex.errors import ClientError
 from duplex.protocol.native import settings as wire
-from duplex.session.settings import SemanticVad, ServerVad, SessionSettings, TurnDetection
+from duplex.session.settings import (
+    RetentionRatio,
+    SemanticVad,
+    ServerVad,
+    SessionSettings,
+    Truncation,
+    TurnDetection,
+)
 from duplex.transport import tools
 from duplex.transport.info import Served
 
@@ -34,7 +41,21 @@ def patched(settings: SessionSettings, patch: wire.SettingsPatch, served: Served
         given["turn_detection"] = _detection(settings.turn_detection, patch.turn_detection)
     if patch.tools is not None:
         given["tools"] = tools.checked(patch.tools, param="settings.tools")
+    if patch.truncation is not None:
+        given["truncation"] = _truncation(patch.truncation)
     return replace(settings, **given)
+
+
+def _truncation(asked: wire.Truncation) -> Truncation:
+    if not isinstance(asked, wire.RetentionRatio):
+        return asked
+    return RetentionRatio(retention_ratio=asked.retention_ratio, most_tokens=asked.most_tokens)
+
+
+def _shown_truncation(truncation: Truncation) -> wire.Truncation:
+    if not isinstance(truncation, RetentionRatio):
+        return truncation
+    return wire.RetentionRatio(retention_ratio=truncation.retention_ratio, most_tokens=truncation.most_tokens)
 
 
 def _detection(present: TurnDetection | None, patch: wire.DetectionPatch) -> TurnDetection | None:
@@ -62,6 +83,7 @@ def shown(settings: SessionSettings, served: Served) -> wire.Settings:
     return wire.Settings(
         instructions=settings.instructions,
         modality=settings.modality,
+        truncation=_shown_truncation(settings.truncation),
         voice=settings.voice or served.voices[0],
         speed=settings.speed,
         max_output_tokens=settings.max_output_tokens,

@@ -23,7 +23,7 @@ from duplex.protocol.openai_realtime.patch import Modality as WireModality
 from duplex.session.settings import Modality, SessionSettings, ToolChoice
 from duplex.transport import tools
 from duplex.transport.info import Served
-from duplex.transport.openai_realtime import turn_detection
+from duplex.transport.openai_realtime import truncation, turn_detection
 from duplex.transport.openai_realtime.refusal import invalid, unsupported
 
 STANDARD_VOICES = frozenset(["alloy", "ash", "ballad", "coral", "echo", "sage", "shimmer", "verse", "marin", "cedar"])
@@ -57,6 +57,8 @@ class Configuration:
         settings = self.settings
         if patch.instructions is not None:
             settings = replace(settings, instructions=patch.instructions)
+        if patch.truncation is not None:
+            settings = replace(settings, truncation=truncation.asked(patch.truncation))
         if patch.output_modalities is not None:
             settings = replace(settings, modality=modality(patch.output_modalities, param="session.output_modalities"))
         if patch.max_output_tokens is not None:
@@ -104,6 +106,7 @@ class Configuration:
             model=served.models[0],
             output_modalities=[settings.modality],
             instructions=settings.instructions,
+            truncation=truncation.shown(settings.truncation),
             max_output_tokens=settings.max_output_tokens if settings.max_output_tokens is not None else "inf",
             audio=wire.Audio(
                 input=wire.AudioInput(
