@@ -26,11 +26,13 @@ OFF = ("--no-provisional",)
 """Flags of a server that recognises, thinks and speaks only when the turn is over."""
 
 INSTRUCTIONS = "You are a helpful voice assistant. Answer in one short sentence."
-BLOCK = 5
+BLOCK = 4
 """Turns that one side speaks before it is the other's: what the machine does meanwhile meets both."""
 
-ANSWER_S = 6.0
-"""Most that is heard of an answer; what is over by then is recognised again."""
+WHOLE_S = 15.0
+HEARD_S = 1.0
+WHOLE = 4
+"""Every fourth answer is heard to its end, and recognised again; of the others the first second."""
 
 WORKING = ("hear", "think", "talk", "code2wav")
 VOICE_TO_VOICE_MS = 350.0
@@ -91,7 +93,7 @@ async def converse(on: Side, off: Side, *, turns: int) -> None:
         # Whoever begins a round goes second in the next.
         for side in (on, off) if number % 2 else (off, on):
             ear = _Ear()
-            spoken = await _speak(side, clips[start : start + BLOCK], answer_s=ANSWER_S, ear=ear)
+            spoken = await _speak(side, clips[start : start + BLOCK], whole=WHOLE, ear=ear)
             side.turns += spoken
             side.words += await _recognised(side, spoken, ear)
 
@@ -101,20 +103,22 @@ async def hesitate(on: Side, off: Side) -> None:
     clips = [*load("inner_pauses"), *load("hesitations")]
 
     async def speak_to(side: Side) -> None:
-        side.pauses += await _speak(side, clips, answer_s=0.0, ear=_Ear())
+        side.pauses += await _speak(side, clips, whole=0, ear=_Ear())
 
     async with asyncio.TaskGroup() as tasks:
         for side in (on, off):
             tasks.create_task(speak_to(side))
 
 
-async def _speak(side: Side, clips: Sequence[Clip], *, answer_s: float, ear: _Ear) -> list[Spoken]:
+async def _speak(side: Side, clips: Sequence[Clip], *, whole: int, ear: _Ear) -> list[Spoken]:
+    """One conversation. `whole`: one of so many answers is heard to its end; 0 for nothing of any."""
     url, spoken = side.server.url, []
     before = asking.events(await asking.metrics(url))
     try:
         async with call(url=url, session={"instructions": INSTRUCTIONS}, listener=ear.listen) as going:
-            for clip in clips:
-                spoken += await speak(going, [clip], answer_s=answer_s, url=url, api_key=None)
+            for number, clip in enumerate(clips):
+                heard_s = 0.0 if not whole else WHOLE_S if number % whole == 0 else HEARD_S
+                spoken += await speak(going, [clip], answer_s=heard_s, url=url, api_key=None)
             side.used_s.update(await asking.used_s(url, str(going.conversation.session["id"])))
     except TalkError as error:
         # What was lost with the connection counts as turns without a figure.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Collection
-from dataclasses import asdict, dataclass
+import shlex
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from duplex.errors import TalkError
 from latency_bench import machine
 from latency_bench.plot import plot_sessions
 from latency_bench.table import Report, Row
@@ -27,7 +29,7 @@ from latency_bench.wire.provisional import (
     hesitate,
     waste_rows,
 )
-from latency_bench.wire.server import Server, running
+from latency_bench.wire.server import Server, ServerFailed, running
 from latency_bench.wire.typed import Reply
 from latency_bench.wire.upkeep import (
     MANY,
@@ -57,16 +59,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--turns", type=int, default=20, help="clips to speak, on and off (default: %(default)s)")
     parser.add_argument("--history", type=int, default=TURNS, help="turns of the long conversation (default: 50)")
     parser.add_argument("--attached", type=int, default=SESSIONS, help="sessions that send nothing (default: 200)")
+    parser.add_argument(
+        "--many",
+        default=" ".join(MANY),
+        metavar="FLAGS",
+        help="of the server that lets so many in (default: %(default)s)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> Report:
-    """Measure, and judge. Raises TalkError, ServerFailed where nothing can be measured."""
+    """Measure, and judge."""
     return asyncio.run(_run(arguments))
 
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What was measured; None where it was not."""
+    """What was measured; None where it was not. `lost`: why, of those that were to be measured."""
 
     on: Side | None = None
     off: Side | None = None
@@ -76,6 +84,7 @@ class Found:
     microphones: Microphones | None = None
     attached: Attached | None = None
     crowd: Crowd | None = None
+    lost: list[str] = field(default_factory=list)
 
 
 async def _run(arguments: argparse.Namespace) -> Report:
@@ -88,20 +97,18 @@ async def _run(arguments: argparse.Namespace) -> Report:
             "clips": "latency_bench/clips",
             "detection": "the server's own",
             "without provisional turns": f"duplex serve {' '.join(OFF)}",
-            "many attached": f"duplex serve {' '.join(MANY)}",
+            "many attached": f"duplex serve {arguments.many}",
         },
     )
     only, stolen_s = frozenset(arguments.only), machine.stolen_s()
     found = Found()
-    if only - {"attached", "crowd"}:
-        async with running() as server:
-            await _one_server(arguments, only, server, found)
-    if "attached" in only:
-        async with running(arguments=MANY) as server:
-            found.attached = await attached(server, wanted=arguments.attached)
-    if "crowd" in only:
-        async with running() as server:
-            found.crowd = await crowd(server.url)
+    for needs, flags, measure in (
+        (only - {"attached", "crowd"}, (), _one_server),
+        (only & {"attached"}, shlex.split(arguments.many), _attached),
+        (only & {"crowd"}, (), _crowd),
+    ):
+        if needs:
+            await _measured(measure, flags, arguments, needs, found)
     report.machine["stolen"] = f"{machine.stolen_s() - stolen_s:.1f} CPU seconds by other guests during the run"
     report.rows = rows(found, only)
     report.failures = _failures(found)
@@ -117,6 +124,28 @@ async def _run(arguments: argparse.Namespace) -> Report:
             title=report.date,
         )
     return report
+
+
+Measure = Callable[[argparse.Namespace, frozenset[str], Server, Found], Coroutine[Any, Any, None]]
+
+
+async def _measured(
+    measure: Measure, flags: Sequence[str], arguments: argparse.Namespace, only: frozenset[str], found: Found
+) -> None:
+    """Start a server and measure it. What cannot be measured leaves a sentence, and its figures fail their bars."""
+    try:
+        async with running(arguments=flags) as server:
+            await measure(arguments, only, server, found)
+    except (TalkError, ServerFailed) as error:
+        found.lost.append(f"{', '.join(sorted(only))}: {error}")
+
+
+async def _attached(arguments: argparse.Namespace, _only: frozenset[str], server: Server, found: Found) -> None:
+    found.attached = await attached(server, wanted=arguments.attached)
+
+
+async def _crowd(_arguments: argparse.Namespace, _only: frozenset[str], server: Server, found: Found) -> None:
+    found.crowd = await crowd(server.url)
 
 
 async def _one_server(arguments: argparse.Namespace, only: frozenset[str], server: Server, found: Found) -> None:
@@ -157,12 +186,15 @@ def rows(found: Found, only: Collection[str] = ROWS) -> list[Row]:
         told += microphone_rows(found.microphones)
     if found.crowd is not None:
         told += crowd_rows(found.crowd)
+    if found.lost:
+        told.append(Row(figure="groups without figures", value=float(len(found.lost)), unit="", bar=0))
     return told
 
 
 def _failures(found: Found) -> list[str]:
     sides = (("on", found.on), ("off", found.off))
-    failures = [f"{name}: {text}" for name, side in sides if side is not None for text in side.failures]
+    failures = [*found.lost]
+    failures += [f"{name}: {text}" for name, side in sides if side is not None for text in side.failures]
     failures += [f"resume: {trial.failure}" for trial in found.resumptions or () if trial.failure]
     if found.crowd is not None:
         failures += [text for window in (*found.crowd.crowded, *found.crowd.alone) for text in window.failures]

@@ -17,6 +17,7 @@ from latency_bench.wire.server import Server
 
 SESSIONS = 200
 LOOK_S = 20.0
+MICROPHONE_S = 12.0
 SETTLE_S = 2.0
 ATTACHED_PERCENT = 20.0
 SESSION_KB = 200.0
@@ -72,7 +73,7 @@ async def attached(server_: Server, *, wanted: int = SESSIONS) -> Attached:
             if not await let_in:
                 break
         await asyncio.sleep(SETTLE_S)
-        percent = await load(server_)
+        percent = await load(server_, seconds=LOOK_S)
         grown = server_.memory().rss - before
         still = [task for task in sitting if not task.done()]
         for task in still:
@@ -83,16 +84,16 @@ async def attached(server_: Server, *, wanted: int = SESSIONS) -> Attached:
 
 async def microphones(server_: Server) -> Microphones:
     """One session with an open microphone into which nobody speaks."""
-    nobody = await load(server_)
+    nobody = await load(server_, seconds=MICROPHONE_S)
     figures = []
     for dbfs in (SILENCE_DBFS, ROOM_DBFS):
         async with call(url=server_.url, room_dbfs=dbfs):
             await asyncio.sleep(SETTLE_S)
-            figures.append(await load(server_))
+            figures.append(await load(server_, seconds=MICROPHONE_S))
     return Microphones(nobody=nobody, zeros=figures[0], room=figures[1])
 
 
-async def load(server_: Server, *, seconds: float = LOOK_S) -> float:
+async def load(server_: Server, *, seconds: float) -> float:
     """CPU time of the next seconds in percent of one core."""
     loop = asyncio.get_running_loop()
     before_s, began_s = server_.cpu_s(), loop.time()
@@ -160,7 +161,7 @@ def attached_rows(found: Attached) -> list[Row]:
 def microphone_rows(found: Microphones) -> list[Row]:
     """The figures of `microphones`."""
     return [
-        Row(figure="nobody connected", value=found.nobody, unit=PERCENT, note=f"over {LOOK_S:g} s"),
+        Row(figure="nobody connected", value=found.nobody, unit=PERCENT, note=f"over {MICROPHONE_S:g} s"),
         Row(figure="an open microphone, digital silence", value=found.zeros, unit=PERCENT, note="one session"),
         Row(
             figure="an open microphone, a quiet room",
