@@ -23,6 +23,9 @@ OFFERED = 3
 
 WINDOW_S = 30.0
 ROUNDS = 2
+WARM_S = 20.0
+"""Before anything counts: until then nobody has talked, and admission knows only what was declared."""
+
 SPEECHES = 3
 """Clips that a client speaks before it leaves, and comes again."""
 
@@ -99,6 +102,7 @@ class Crowd:
 async def crowd(url: str, *, window_s: float = WINDOW_S, rounds: int = ROUNDS) -> Crowd:
     """Offer `OFFERED` clients for each place, then as many clients as were inside, and so on by turns."""
     found = Crowd(places=await places(url))
+    await _window(url, OFFERED * found.places, WARM_S)
     for _ in range(rounds):
         found.crowded.append(await _window(url, OFFERED * found.places, window_s))
         inside = max(1, round(found.crowded[-1].inside))

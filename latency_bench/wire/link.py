@@ -9,7 +9,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
 
 from duplex.errors import TalkError
 
@@ -24,6 +24,14 @@ class LinkLost(Exception):
         super().__init__(f"{code} {reason}" if code is not None else "without a word")
         self.code = code
         self.reason = reason
+
+
+class LinkRefused(TalkError):
+    """The handshake was answered with another `status` than 101."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class Link:
@@ -41,7 +49,7 @@ class Link:
             receive_buffer_bytes: of the kernel, to be slow early; None for its own choice.
 
         Raises:
-            TalkError: no server, or a refusal.
+            TalkError: no server, or, as LinkRefused, a refusal.
         """
         address = urlsplit(url)
         sock = socket.socket()
@@ -64,9 +72,12 @@ class Link:
                     proxy=None,
                 )
             )
+        except InvalidStatus as error:
+            status = error.response.status_code
+            raise LinkRefused(f"the server at {url} refuses ({status}); see its log", status=status) from None
         except (OSError, InvalidHandshake, InvalidMessage, EOFError) as error:
             sock.close()
-            raise TalkError(f"the server at {url} cannot be reached or refuses ({error}); see its log") from None
+            raise TalkError(f"the server at {url} cannot be reached ({error}); see its log") from None
 
     async def send(self, message: str | bytes) -> None:
         """Text or binary; waits while the server does not take it. Raises LinkLost."""
