@@ -69,9 +69,10 @@ async def soak(*, minutes: float, seed: int, clients: int) -> Report:
         found = Soaked(watch=watch, before=await _settled(server, None))
         await _clients(server, found.heard, seconds=60 * minutes, seed=seed, clients=clients)
         found.after = await _settled(server, found.before)
+        found.ledger = await asking.findings(server.url)
         found.counted = asking.events(await asking.metrics(server.url))
     report.rows = rows(found)
-    report.failures = [*found.heard.breaches, *watch.faults]
+    report.failures = [*found.heard.breaches, *(found.ledger or ()), *watch.faults]
     report.samples = {"heard": dict(found.heard.counts), "server": dict(found.counted)}
     return report
 

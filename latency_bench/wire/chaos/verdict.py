@@ -35,12 +35,13 @@ class State:
 
 @dataclass(slots=True, kw_only=True)
 class Soaked:
-    """What was found. `before` and `after`: with no client connected."""
+    """What was found. `before` and `after`: with no client connected; `ledger`: where it is not what is held."""
 
     heard: Heard = field(default_factory=Heard)
     watch: Watch = field(default_factory=Watch)
     before: State
     after: State | None = None
+    ledger: list[str] | None = None
     counted: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -112,7 +113,16 @@ def _end_rows(found: Soaked) -> list[Row]:
     counted = found.counted
     failures = sum(counted.get(kind, 0) for kind in ("session_failures", "release_failures", "mailbox_overflows"))
     code = found.watch.code
+    unknown = "" if found.ledger is not None else "skipped: this server has no GET /v1/state"
     return [
+        Row(
+            figure="ledger and what is held differ",
+            value=float(len(found.ledger or ())),
+            unit="",
+            bar=0,
+            note=unknown,
+            skipped=bool(unknown),
+        ),
         Row(figure="sessions failed, releases failed", value=float(failures), unit="", bar=0),
         Row(figure="faults in the server's log", value=float(len(found.watch.faults)), unit="lines", bar=0),
         Row(
