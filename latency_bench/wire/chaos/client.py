@@ -172,6 +172,8 @@ class Visit:
                 self._microphone = Microphone(frame_ms=FRAME_MS)
                 background.append(self._tasks.create_task(self._play(self._microphone)))
             for turn in self._plan.turns:
+                how = "spoken" if turn.spoken else "written"
+                self._ear.doing = f"{how}, {turn.deed} {turn.delay_s:.2f} s after {turn.moment}"
                 await self._turn(turn)
                 if self._over.is_set():
                     break
@@ -381,6 +383,7 @@ class Visit:
         self._ear.breach("10 s after a FIN the connection is still open")
 
     async def _leave(self) -> None:
+        self._ear.doing += ", leaving"
         self._expected |= {None, 1000}
         await self._voice.leave()
         await self._until(lambda: False, 10.0)

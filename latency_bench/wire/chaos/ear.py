@@ -52,12 +52,14 @@ class Ear:
         reached: how far the turn is, as far as the server has told.
         items: newest ids of items, for whoever wants to change one.
         refused: codes of errors that were told.
+        doing: what the client is at, for sentences.
     """
 
     def __init__(self, *, heard: Heard, name: str) -> None:
         self.reached: set[Moment] = set()
         self.items: list[str] = []
         self.refused: list[str] = []
+        self.doing = "arriving"
         self._heard = heard
         self._name = name
         self._answers: dict[str, _Answer] = {}
@@ -69,7 +71,7 @@ class Ear:
 
     def breach(self, text: str) -> None:
         """A promise was not kept."""
-        self._heard.breaches.append(f"{self._name}: {text}")
+        self._heard.breaches.append(f"{self._name}, {self.doing}: {text}")
 
     def _speech(self) -> None:
         self.reached.add(Moment.SPEAKING)
