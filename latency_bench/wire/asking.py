@@ -13,6 +13,8 @@ import msgspec
 
 from duplex.errors import TalkError
 
+TIMEOUT_S = 30.0
+
 Json = dict[str, Any]
 
 _LINE = re.compile(r"^(\w+(?:\{[^}]*\})?) (\S+)$", re.MULTILINE)
@@ -66,7 +68,7 @@ def _get(url: str, path: str) -> bytes:
 
 def _ask(url: str, path: str) -> tuple[int, bytes]:
     parts = urlsplit(url)
-    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=5)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", path, headers={"Connection": "close"})
         response = connection.getresponse()
