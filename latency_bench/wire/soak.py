@@ -24,7 +24,7 @@ from latency_bench.wire.typed import typed
 SUMMARY = "minutes of clients that break off, come back, interrupt and send nonsense; then nothing may be left"
 
 FLAGS = (
-    *("--max-sessions", "6", "--cores", "64", "--headroom", "0"),
+    *("--max-sessions", "7", "--cores", "64", "--headroom", "0"),
     *("--queue-length", "2", "--queue-wait-s", "8"),
     *("--grace-s", "4", "--slow-reader-s", "2", "--max-message-bytes", "262144"),
 )

@@ -25,13 +25,13 @@ COMES_S = 8.0
 ANSWER_S = 30.0
 """In which an answer that was asked for in writing has to begin and to end."""
 
-FROZEN_S = (1.0, 20.0)
-STALLED_S = (0.3, 6.0)
+FROZEN_S = (1.0, 18.0)
+STALLED_S = (0.3, 5.0)
 QUEUE_S = 60.0
 AWAY_S = 1.5
 """Between two attempts of one who was turned away."""
 
-TURN_S = 4.0
+TURN_S = 3.0
 """Most that is heard of an answer when nothing was done to it."""
 
 PROMPTS = (
