@@ -164,6 +164,9 @@ class Visit:
                     task.cancel()
         finally:
             self._voice.link.abort()
+        if self._lost is not None and not self._voice.begun:
+            self._heard.counts["turned away"] += 1
+            await self._rest(AWAY_S)
 
     async def _stay(self, background: list[asyncio.Task[None]]) -> None:
         try:
