@@ -171,7 +171,7 @@ class Visit:
     async def _stay(self, background: list[asyncio.Task[None]]) -> None:
         try:
             await self._enter()
-            if any(turn.spoken or turn.deed is Deed.INTERRUPT for turn in self._plan.turns):
+            if any(turn.spoken or turn.deed in (Deed.INTERRUPT, Deed.STALL) for turn in self._plan.turns):
                 self._microphone = Microphone(frame_ms=FRAME_MS)
                 background.append(self._tasks.create_task(self._play(self._microphone)))
             for turn in self._plan.turns:
@@ -354,6 +354,9 @@ class Visit:
     async def _stall(self, choice: int) -> None:
         self._expected |= {None, 1008}  # Who takes nothing for too long is cut off.
         self._reads.clear()
+        if self._microphone is not None:  # What is not sent yet has to be taken back then.
+            await self._rest(_between(STALLED_S, choice) / 2)
+            self._microphone.say(self._clips[choice % len(self._clips)][: RATE_HZ * 3 // 2])
         await self._rest(_between(STALLED_S, choice))
         self._reads.set()
 

@@ -40,7 +40,7 @@ class Deed(StrEnum):
     CONFIGURE = "configure"
     FORGET = "forget"  # delete an item, or cut one
     BABBLE = "babble"  # something that cannot be taken
-    STALL = "stall"  # read nothing for a while
+    STALL = "stall"  # read nothing for a while, and speak meanwhile
     RESUME = "resume"  # break off, and go on with the right token
     FORGE = "forge"  # break off; ask with a made-up token, an old one, a number of the future; then as one should
     REPLACE = "replace"  # go on with another connection while the first one is open
@@ -59,8 +59,8 @@ _WEIGHTS = {
     Deed.INTERRUPT: 6,
     Deed.CONFIGURE: 2,
     Deed.FORGET: 2,
-    Deed.BABBLE: 3,
-    Deed.STALL: 2,
+    Deed.BABBLE: 2,
+    Deed.STALL: 3,
     Deed.RESUME: 4,
     Deed.FORGE: 3,
     Deed.REPLACE: 2,
