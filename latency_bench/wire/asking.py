@@ -52,28 +52,24 @@ async def used_s(url: str, session_id: str) -> dict[str, float]:
     return next((dict(entry["used_s"]) for entry in sessions if entry["id"] == session_id), {})
 
 
-async def findings(url: str) -> list[str] | None:
-    """Where the server's books of state and what it really holds differ, from ``GET /v1/state``; None where it keeps
-    none. Raises TalkError where the server does not answer."""
-    status, body = await asyncio.to_thread(_ask, url, "/v1/state")
-    return [str(finding) for finding in msgspec.json.decode(body)["findings"]] if status == 200 else None
+async def findings(url: str) -> list[str]:
+    """Where the server's books of state and what it really holds differ, from ``GET /v1/state``. Raises TalkError
+    where the server does not answer."""
+    state = msgspec.json.decode(await asyncio.to_thread(_get, url, "/v1/state"))
+    return [str(finding) for finding in state["findings"]]
 
 
 def _get(url: str, path: str) -> bytes:
-    status, body = _ask(url, path)
-    if status != 200:
-        raise TalkError(f"the server at {url} answers {path} with {status}; is it of this version?")
-    return body
-
-
-def _ask(url: str, path: str) -> tuple[int, bytes]:
     parts = urlsplit(url)
     connection = HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", path, headers={"Connection": "close"})
         response = connection.getresponse()
-        return response.status, response.read()
+        body = response.read()
     except (OSError, HTTPException) as error:
         raise TalkError(f"the server at {url} does not answer {path} ({error}); see its log") from None
     finally:
         connection.close()
+    if response.status != 200:
+        raise TalkError(f"the server at {url} answers {path} with {response.status}; is it of this version?")
+    return body

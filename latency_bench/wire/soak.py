@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import signal
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from latency_bench.clips import load
 from latency_bench.table import Report
 from latency_bench.wire import asking
 from latency_bench.wire.chaos.client import Client
-from latency_bench.wire.chaos.ear import Heard
 from latency_bench.wire.chaos.plan import visits
 from latency_bench.wire.chaos.verdict import HELD, Soaked, State, left, rows
 from latency_bench.wire.server import Server, Watch, running
@@ -24,18 +24,19 @@ from latency_bench.wire.typed import typed
 SUMMARY = "minutes of clients that break off, come back, interrupt and send nonsense; then nothing may be left"
 
 FLAGS = (
-    *("--max-sessions", "7", "--cores", "64", "--headroom", "0"),
+    *("--max-sessions", "7", "--oversubscribe", "100", "--prefix-caches", "3"),
     *("--queue-length", "2", "--queue-wait-s", "8"),
     *("--grace-s", "4", "--slow-reader-s", "2", "--max-message-bytes", "262144"),
 )
-"""Of the server: more sessions than cores, a short queue, and little patience, so that every limit is met."""
+"""Of the server: more sessions than it has cores and prefix caches, a short queue, and little patience."""
 
 CLIENTS = 10
 MINUTES = 3.0
 SETTLE_S = 20.0
 """Time for the last sessions to be given up and cleaned up after: their grace, and what works when it ends."""
 
-SHORTEST_MS = 2400
+INSPECT_S = 5.0
+LONGEST_MS = 2400
 """Clips up to this length are spoken: there is more to do than to listen."""
 
 
@@ -67,12 +68,12 @@ async def soak(*, minutes: float, seed: int, clients: int) -> Report:
     async with running(arguments=FLAGS, stop=signal.SIGTERM, watch=watch) as server:
         await _rehearse(server)
         found = Soaked(watch=watch, before=await _settled(server, None))
-        await _clients(server, found.heard, seconds=60 * minutes, seed=seed, clients=clients)
+        await _clients(server, found, seconds=60 * minutes, seed=seed, clients=clients)
         found.after = await _settled(server, found.before)
-        found.ledger = await asking.findings(server.url)
+        found.ledger += await asking.findings(server.url)
         found.counted = asking.events(await asking.metrics(server.url))
     report.rows = rows(found)
-    report.failures = [*found.heard.breaches, *(found.ledger or ()), *watch.faults]
+    report.failures = [*found.heard.breaches, *found.ledger, *watch.faults]
     report.samples = {"heard": dict(found.heard.counts), "server": dict(found.counted)}
     return report
 
@@ -83,9 +84,9 @@ async def _rehearse(server: Server) -> None:
         await going.ask("Hello.")
 
 
-async def _clients(server: Server, heard: Heard, *, seconds: float, seed: int, clients: int) -> None:
+async def _clients(server: Server, found: Soaked, *, seconds: float, seed: int, clients: int) -> None:
     over = asyncio.Event()
-    clips = [clip.samples(RATE_HZ) for clip in load("turns") if clip.length_ms <= SHORTEST_MS]
+    clips = [clip.samples(RATE_HZ) for clip in load("turns") if clip.length_ms <= LONGEST_MS]
     async with asyncio.TaskGroup() as tasks:
         for number in range(clients):
             client = Client(
@@ -93,12 +94,23 @@ async def _clients(server: Server, heard: Heard, *, seconds: float, seed: int, c
                 name=f"client {number}",
                 plans=visits(seed, number),
                 clips=clips,
-                heard=heard,
+                heard=found.heard,
                 over=over,
             )
             tasks.create_task(client.run())
+        tasks.create_task(_inspect(server, found, over))
         await asyncio.sleep(seconds)
         over.set()
+
+
+async def _inspect(server: Server, found: Soaked, over: asyncio.Event) -> None:
+    """Compare the server's books with what it holds, again and again while everybody is at work."""
+    while not over.is_set():
+        found.inspections += 1
+        found.ledger += await asking.findings(server.url)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(INSPECT_S):
+                await over.wait()
 
 
 async def _settled(server: Server, before: State | None) -> State:
