@@ -16,6 +16,8 @@ from duplex.errors import TalkError
 _AT_ONCE = struct.pack("ii", 1, 0)
 """SO_LINGER: closing sends RST and forgets what is unsent."""
 
+_SMALL_SEGMENT_BYTES = 536
+
 
 class LinkLost(Exception):
     """The connection is over. `code`: of the server's close frame; None where there was none."""
@@ -55,6 +57,8 @@ class Link:
         sock = socket.socket()
         if receive_buffer_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+            # The sender's buffer is sized by its segments, and those of the loopback hold a second of audio each.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, _SMALL_SEGMENT_BYTES)
         sock.setblocking(False)
         try:
             async with asyncio.timeout(timeout_s):

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from duplex.client.player import RATE_HZ
+from duplex.errors import TalkError
 from latency_bench import machine
 from latency_bench.clips import load
 from latency_bench.table import Report
@@ -106,8 +107,11 @@ async def _clients(server: Server, found: Soaked, *, seconds: float, seed: int, 
 async def _inspect(server: Server, found: Soaked, over: asyncio.Event) -> None:
     """Compare the server's books with what it holds, again and again while everybody is at work."""
     while not over.is_set():
-        found.inspections += 1
-        found.ledger += await asking.findings(server.url)
+        try:
+            found.ledger += await asking.findings(server.url)
+            found.inspections += 1
+        except TalkError as error:
+            found.heard.breaches.append(str(error))
         with suppress(TimeoutError):
             async with asyncio.timeout(INSPECT_S):
                 await over.wait()
