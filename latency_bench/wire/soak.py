@@ -100,6 +100,7 @@ async def _clients(server: Server, found: Soaked, *, seconds: float, seed: int, 
             )
             tasks.create_task(client.run())
         tasks.create_task(_inspect(server, found, over))
+        tasks.create_task(_watch_the_clock(found, over))
         await asyncio.sleep(seconds)
         over.set()
 
@@ -115,6 +116,17 @@ async def _inspect(server: Server, found: Soaked, over: asyncio.Event) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(INSPECT_S):
                 await over.wait()
+
+
+async def _watch_the_clock(found: Soaked, over: asyncio.Event) -> None:
+    """Note how long these clients were kept from running: what took so long then is not the server's fault."""
+    loop = asyncio.get_running_loop()
+    while not over.is_set():
+        due_s = loop.time() + 1.0
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(due_s):
+                await over.wait()
+        found.late_s = max(found.late_s, loop.time() - due_s)
 
 
 async def _settled(server: Server, before: State | None) -> State:

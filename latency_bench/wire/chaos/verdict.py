@@ -38,7 +38,7 @@ class State:
 @dataclass(slots=True, kw_only=True)
 class Soaked:
     """What was found. `before` and `after`: with no client connected; `ledger`: where it was not what is
-    held, in so many `inspections` and one at the end."""
+    held, in so many `inspections` and one at the end; `late_s`: longest time that the clients could not run."""
 
     heard: Heard = field(default_factory=Heard)
     watch: Watch = field(default_factory=Watch)
@@ -46,6 +46,7 @@ class Soaked:
     after: State | None = None
     ledger: list[str] = field(default_factory=list)
     inspections: int = 0
+    late_s: float = 0.0
     counted: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -73,6 +74,12 @@ def rows(found: Soaked) -> list[Row]:
         Row(figure="turns", value=float(counts["turns"]), unit="", note=f"{', '.join(met)}, missed {counts['missed']}"),
         Row(figure="deeds", value=float(sum(counts[f"deed {deed}"] for deed in Deed)), unit="", note=", ".join(done)),
         Row(figure="answers", value=float(counts["answers"]), unit="", note=_of(counts, ENDING)),
+        Row(
+            figure="clients late, at the most",
+            value=found.late_s,
+            unit="s",
+            note="where these are seconds, this machine did something else, and promises may have broken by that",
+        ),
         Row(figure="audio heard", value=counts["audio_bytes"] / 48_000, unit="s"),
         Row(figure="stale audio heard", value=float(heard.stale_bytes), unit="bytes", bar=0),
         Row(figure="promises broken", value=float(len(heard.breaches)), unit="", bar=0, note=promises),
