@@ -178,6 +178,7 @@ class Server:
                 "connector_payloads": (float(len(self.connector)), "Payloads between stages."),
                 "conversation_bytes": (float(self.host.states.ledger.taken(HOST_MEMORY)), "All conversations."),
                 "prefix_caches": (float(sum(map(len, self.pipeline.states))), "Conversations kept by an engine."),
+                "tasks": (float(len(asyncio.all_tasks())), "Tasks of the event loop, the one that asks among them."),
             },
             events=dict(self.host.counters) | self.pipeline.counted(),
             dropped=dict(self.orchestrator.core.dropped),

@@ -1,4 +1,4 @@
-"""``python -m latency_bench list | talk | sessions``."""
+"""``python -m latency_bench list | talk | sessions | soak``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from duplex.errors import DuplexError
 from latency_bench.table import Report
-from latency_bench.wire import sessions, talk
+from latency_bench.wire import sessions, soak, talk
 from latency_bench.wire.server import ServerFailed
 
 
@@ -25,6 +25,7 @@ class Benchmark:
 BENCHMARKS = {
     "talk": Benchmark(summary=talk.SUMMARY, add_arguments=talk.add_arguments, run=talk.run),
     "sessions": Benchmark(summary=sessions.SUMMARY, add_arguments=sessions.add_arguments, run=sessions.run),
+    "soak": Benchmark(summary=soak.SUMMARY, add_arguments=soak.add_arguments, run=soak.run),
 }
 
 

@@ -12,6 +12,7 @@ from duplex.audio.wav import read_wav
 
 FOLDER = Path(__file__).parent
 MANIFEST = FOLDER / "manifest.json"
+GROUPS = ("turns", "inner_pauses", "hesitations")
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +27,8 @@ class Clip(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         file: name of a 16 kHz mono 16-bit WAV in this folder.
-        group: ``turns`` (one spoken turn each) or ``inner_pauses`` (one sentence with a pause put into it).
+        group: ``turns`` (one spoken turn each), ``inner_pauses`` (one sentence with a short pause put into it), or
+            ``hesitations`` (with one of 400 to 800 ms, where a speaker looks for the next word).
         text: the words, for error rates.
         voice: who speaks.
         speed: of synthetic speech; 1.0 for a person.

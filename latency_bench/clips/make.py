@@ -13,8 +13,18 @@ from numpy.typing import NDArray
 from duplex.audio.pcm import AUDIBLE_DBFS, Samples, first_audible, last_audible, to_float, to_int16
 from duplex.audio.resample import resample
 from duplex.audio.wav import read_wav, write_wav
-from latency_bench.clips import MANIFEST, Clip, Pause
-from latency_bench.clips.script import CUTS, LINES, PAUSE, RECORDING_FILE, RECORDING_WHEEL, ROOM_S, Cut, Line
+from latency_bench.clips import GROUPS, MANIFEST, Clip, Pause
+from latency_bench.clips.script import (
+    CUTS,
+    HESITATIONS,
+    LINES,
+    PAUSE,
+    RECORDING_FILE,
+    RECORDING_WHEEL,
+    ROOM_S,
+    Cut,
+    Line,
+)
 
 Sound = NDArray[np.float32]
 RATE_HZ = 16_000
@@ -34,12 +44,12 @@ def make(folder: Path, *, recording: Path) -> list[Clip]:
     from hibari import Hibari
 
     voice = Hibari(threads=1)
-    clips = [_speak(folder, line, seed, voice) for seed, line in enumerate(LINES, 1)]
+    clips = [_speak(folder, line, seed, voice) for seed, line in enumerate((*LINES, *HESITATIONS), 1)]
     spoken, rate_hz = read_wav(recording)
     if rate_hz != RATE_HZ:
         raise ValueError(f"{recording} has {rate_hz} Hz instead of {RATE_HZ}; take {RECORDING_FILE}")
     clips += [_cut(folder, cut, to_float(spoken)) for cut in CUTS]
-    clips.sort(key=lambda clip: clip.group != "turns")
+    clips.sort(key=lambda clip: GROUPS.index(clip.group))
     encoded = msgspec.json.format(msgspec.json.encode(clips), indent=1)
     (folder / MANIFEST.name).write_bytes(encoded + b"\n")
     return clips

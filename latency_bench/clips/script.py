@@ -18,6 +18,7 @@ class Line:
         speed: 1.0 is the voice's own pace.
         snr_db: speech to noise; None for none.
         pause_ms: length of each `PAUSE`.
+        hesitates: the pause is where a speaker looks for the next word.
     """
 
     name: str
@@ -25,9 +26,12 @@ class Line:
     speed: float = 1.0
     snr_db: float | None = None
     pause_ms: int = 0
+    hesitates: bool = False
 
     @property
     def group(self) -> str:
+        if self.hesitates:
+            return "hesitations"
         return "inner_pauses" if PAUSE in self.text else "turns"
 
     @property
@@ -88,6 +92,36 @@ LINES = (
     Line(name="pause_name", text="What is the name of | the largest ocean?", speed=1.05, pause_ms=180),
     Line(name="pause_bread", text="I need flour, and water, | and some salt.", speed=1.1, pause_ms=300, snr_db=32),
     Line(name="pause_dog", text="My dog, | does not want to eat.", speed=1.0, pause_ms=200),
+)
+
+
+def _hesitation(name: str, text: str, pause_ms: int, speed: float = 1.0, snr_db: float | None = None) -> Line:
+    return Line(name=f"wait_{name}", text=text, pause_ms=pause_ms, speed=speed, snr_db=snr_db, hesitates=True)
+
+
+HESITATIONS = (
+    # A clause is still without its object, or the joint to the next one is spoken: to a listener the turn is not over.
+    _hesitation("table", "Could you please reserve, | a table for two?", 400, 1.0, 30),
+    _hesitation("milk", "Please remind me to buy milk, | and two loaves of bread.", 500),
+    _hesitation("cold", "I would rather stay at home, because, | I have a cold.", 600, 1.05, 32),
+    _hesitation("paris", "How long does it take to get to, | Paris by car?", 700, 0.95),
+    _hesitation("grandmother", "Last summer I went to visit, | my grandmother.", 800, 1.0, 28),
+    _hesitation("cheese", "I would like a sandwich with, | cheese and tomato.", 400, 1.1),
+    _hesitation("uncle", "My uncle used to work as a, | doctor in the city.", 500, 0.95, 35),
+    _hesitation("window", "Can you explain to me why, | the window does not close?", 600, 1.0),
+    _hesitation("phone", "Yesterday I lost my phone, | and my keys as well.", 700, 1.05, 30),
+    _hesitation("winter", "I do not like the winter, because, | it is too dark.", 800, 1.1),
+    _hesitation("teacher", "I need to speak with, | the teacher of my son.", 400, 1.0),
+    _hesitation("seven", "Wake me up tomorrow morning at, | half past seven.", 500, 1.1, 26),
+    _hesitation("birthday", "For her birthday I want to give her, | a blue dress.", 600, 1.05),
+    _hesitation("radio", "Would you turn the radio off and, | close the door?", 700, 1.0, 33),
+    _hesitation("soup", "To make the soup I will need, | three large potatoes.", 800, 0.95),
+    _hesitation("airport", "We should leave early, so that, | we get to the airport in time.", 400, 1.15, 30),
+    # And these could end where the pause is: only the voice says that they go on.
+    _hesitation("swim", "My brother learned how to swim, | when he was nine.", 500, 1.05),
+    _hesitation("walk", "I go for a long walk every day, | with my two dogs.", 600, 1.1, 35),
+    _hesitation("bicycle", "Where can I repair my bicycle, | on a Sunday?", 700, 1.0),
+    _hesitation("letter", "She wrote me a very long letter, | about her new job.", 800, 1.1, 28),
 )
 
 RECORDING_WHEEL = "useful-moonshine-onnx==20251121"

@@ -11,9 +11,11 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+_NO_PID = "the server's process is not known; give it with --pid"
+_FAULT = re.compile(r" (ERROR|CRITICAL) ")
 _READY = re.compile(r"ready: (http://\S+?)/?\s*$")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -36,6 +38,32 @@ class Memory:
     rss: float
     pss: float
     peak: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """What a process has of the system now."""
+
+    files: int
+    threads: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """What is noticed of a server from its start to its end.
+
+    Attributes:
+        faults: lines of its log that tell of an error.
+        code: what it ended with; None while it runs.
+    """
+
+    faults: list[str] = field(default_factory=list)
+    code: int | None = None
+
+    def line(self, text: str) -> None:
+        """One line of its log."""
+        if text.startswith("Traceback") or _FAULT.search(text):
+            self.faults.append(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +93,16 @@ class Server:
             peak=sum(_kilobytes(f"/proc/{pid}/status", "VmHWM:") for pid in tree) * 1024 / 1e6,
         )
 
+    def holdings(self) -> Holdings:
+        """Files and threads of the process itself."""
+        if self.pid is None:
+            raise ServerFailed(_NO_PID)
+        proc = Path(f"/proc/{self.pid}")
+        return Holdings(files=len(list((proc / "fd").iterdir())), threads=len(list((proc / "task").iterdir())))
+
     def _tree(self) -> list[int]:
         if self.pid is None:
-            raise ServerFailed("the server's process is not known; give it with --pid")
+            raise ServerFailed(_NO_PID)
         parents = {
             int(entry.name): _parent(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdecimal()
         }
@@ -78,12 +113,20 @@ class Server:
 
 
 @asynccontextmanager
-async def running(*, arguments: Sequence[str] = (), ready_s: float = 180.0) -> AsyncIterator[Server]:
+async def running(
+    *,
+    arguments: Sequence[str] = (),
+    ready_s: float = 180.0,
+    stop: signal.Signals = signal.SIGINT,
+    watch: Watch | None = None,
+) -> AsyncIterator[Server]:
     """Start a server of this checkout on a free port; stop it as Ctrl-C would.
 
     Args:
         arguments: further ones of ``duplex serve``.
         ready_s: longest time to wait for it.
+        stop: what asks it to end.
+        watch: told of what it logs, and how it ends.
 
     Raises:
         ServerFailed: it ended before it was ready, was not ready in time, or did not stop within 10 s.
@@ -103,6 +146,8 @@ async def running(*, arguments: Sequence[str] = (), ready_s: float = 180.0) -> A
         assert process.stdout is not None
         async for line in process.stdout:
             lines.append(line.decode(errors="replace").rstrip())
+            if watch is not None:
+                watch.line(lines[-1])
             found = _READY.search(lines[-1])
             if found and not ready.done():
                 ready.set_result(found[1])
@@ -119,12 +164,12 @@ async def running(*, arguments: Sequence[str] = (), ready_s: float = 180.0) -> A
                 raise ServerFailed(f"the server was not ready within {ready_s:g} s: {' / '.join(lines)}") from None
             url = base.replace("http", "ws", 1) + "/v1/realtime"
             yield Server(url=url, pid=process.pid, start_s=loop.time() - started_s)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(stop)
             try:
                 async with asyncio.timeout(10):
                     await process.wait()
             except TimeoutError:
-                raise ServerFailed(f"the server did not stop within 10 s of Ctrl-C: {' / '.join(lines)}") from None
+                raise ServerFailed(f"the server did not stop within 10 s of {stop.name}: {' / '.join(lines)}") from None
     except BaseExceptionGroup as group:
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
@@ -137,6 +182,8 @@ async def running(*, arguments: Sequence[str] = (), ready_s: float = 180.0) -> A
         if process.returncode is None:
             process.kill()
             await process.wait()
+        if watch is not None:
+            watch.code = process.returncode
 
 
 def _parent(pid: int) -> int | None:

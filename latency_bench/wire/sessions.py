@@ -5,72 +5,86 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.request import urlopen
+from typing import Any
 
-from duplex.client.call import call
-from duplex.client.realtime import Realtime
+from duplex.errors import TalkError
 from latency_bench import machine
-from latency_bench.clips import load
-from latency_bench.figures import percentile, word_errors
+from latency_bench.plot import plot_sessions
 from latency_bench.table import Report, Row
-from latency_bench.wire.server import Server, running
-from latency_bench.wire.turns import Spoken, speak
-from latency_bench.wire.typed import Reply, typed
-
-SUMMARY = "provisional turns on and off, opening, history in the cache, words of the answers"
-
-INSTRUCTIONS = "You are a helpful voice assistant. Answer in one short sentence."
-QUESTIONS = (
-    "What is the capital of France?",
-    "How do plants make their food?",
-    "Why is the sea salty?",
-    "What do cats like to eat?",
-    "How far away is the moon?",
-    "What is a good name for a dog?",
+from latency_bench.wire.crowd import Crowd, crowd, crowd_rows
+from latency_bench.wire.history import TURNS, history, history_rows
+from latency_bench.wire.opening import Resumption, opening_rows, opens_ms, resumption_rows, resumptions
+from latency_bench.wire.provisional import (
+    INSTRUCTIONS,
+    OFF,
+    Side,
+    conversation_rows,
+    converse,
+    cut_rows,
+    hesitate,
+    waste_rows,
+)
+from latency_bench.wire.server import Server, ServerFailed, running
+from latency_bench.wire.typed import Reply
+from latency_bench.wire.upkeep import (
+    MANY,
+    PERCENT,
+    SESSIONS,
+    Attached,
+    Microphones,
+    attached,
+    attached_rows,
+    microphone_rows,
+    microphones,
 )
 
-VOICE_TO_VOICE_MS = 350.0
-RATIO = 0.6
-OPEN_MS = 5.0
-OPENS = 50
-TURNS = 50
-SLOWER = 2.0
-UNCACHED_PERCENT = 5.0
-WORD_ERRORS = 10.0
+SUMMARY = "provisional turns, opening and resuming, many sessions, a crowd, history in the cache"
+
+ROWS = ("open", "resume", "history", "voice", "cuts", "microphone", "attached", "crowd")
+"""Groups of figures, in the order in which they are measured."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Register the flags of `sessions`."""
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="also draw it (needs matplotlib)")
+    parser.add_argument(
+        "--only", nargs="+", choices=ROWS, default=ROWS, metavar="ROW", help=f"measure only these: {', '.join(ROWS)}"
+    )
     parser.add_argument("--turns", type=int, default=20, help="clips to speak, on and off (default: %(default)s)")
     parser.add_argument("--history", type=int, default=TURNS, help="turns of the long conversation (default: 50)")
+    parser.add_argument("--attached", type=int, default=SESSIONS, help="sessions that send nothing (default: 200)")
+    parser.add_argument(
+        "--many",
+        default=" ".join(MANY),
+        metavar="FLAGS",
+        help="of the server that lets so many in (default: %(default)s)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> Report:
-    """Measure, and judge. Raises TalkError, ServerFailed where nothing can be measured."""
+    """Measure, and judge."""
     return asyncio.run(_run(arguments))
 
 
 @dataclass(slots=True, kw_only=True)
-class Side:
-    """Everything that was measured with provisional turns on, or off."""
+class Found:
+    """What was measured; None where it was not. `lost`: why, of those that were to be measured."""
 
-    turns: list[Spoken] = field(default_factory=list)
-    pauses: list[Spoken] = field(default_factory=list)
-    counted: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def voice_to_voice_ms(self) -> list[float]:
-        return [ms for spoken in self.turns if (ms := spoken.voice_to_voice_ms) is not None]
-
-    @property
-    def cut(self) -> int:
-        return sum(spoken.cut for spoken in (*self.turns, *self.pauses))
+    on: Side | None = None
+    off: Side | None = None
+    opens_ms: list[float] | None = None
+    resumptions: list[Resumption] | None = None
+    history: list[Reply] | None = None
+    microphones: Microphones | None = None
+    attached: Attached | None = None
+    crowd: Crowd | None = None
+    lost: list[str] = field(default_factory=list)
 
 
 async def _run(arguments: argparse.Namespace) -> Report:
@@ -78,136 +92,125 @@ async def _run(arguments: argparse.Namespace) -> Report:
         benchmark="sessions",
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=machine.describe(),
-        settings={"instructions": INSTRUCTIONS, "clips": "latency_bench/clips", "detection": "the server's own"},
+        settings={
+            "instructions": INSTRUCTIONS,
+            "clips": "latency_bench/clips",
+            "detection": "the server's own",
+            "without provisional turns": f"duplex serve {' '.join(OFF)}",
+            "many attached": f"duplex serve {arguments.many}",
+        },
     )
-    async with running(arguments=["--no-provisional"]) as server:
-        off = await _speak(server, arguments.turns)
-    async with running() as server:
-        opens_ms = await _opens(server)
-        on = await _speak(server, arguments.turns)
-        answers = await _answers(server)
-        history = await _history(server, arguments.history)
-    report.rows = [*_provisional(on, off), *_opening(opens_ms), *_cached(history), _words(answers)]
-    report.failures = [
-        f"{name}: {one.failure}" for name, side in (("on", on), ("off", off)) for one in side.turns if one.failure
-    ]
-    report.samples = {
-        "on": [spoken.report for spoken in on.turns],
-        "off": [spoken.report for spoken in off.turns],
-        "history": [[reply.first_ms, reply.input_tokens, reply.cached_tokens] for reply in history],
-    }
+    only, stolen_s = frozenset(arguments.only), machine.stolen_s()
+    found = Found()
+    for needs, flags, measure in (
+        (only - {"attached", "crowd"}, (), _one_server),
+        (only & {"attached"}, shlex.split(arguments.many), _attached),
+        (only & {"crowd"}, (), _crowd),
+    ):
+        if needs:
+            await _measured(measure, flags, arguments, needs, found)
+    report.machine["stolen"] = f"{machine.stolen_s() - stolen_s:.1f} CPU seconds by other guests during the run"
+    report.rows = rows(found, only)
+    report.failures = _failures(found)
+    report.samples = _samples(found)
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
+    if arguments.plot is not None:
+        plot_sessions(
+            arguments.plot,
+            on=found.on.turns if found.on is not None else (),
+            off=found.off.turns if found.off is not None else (),
+            costs={row.figure: row.value for row in report.rows if row.unit == PERCENT and row.value is not None},
+            title=report.date,
+        )
     return report
 
 
-async def _speak(server: Server, turns: int) -> Side:
-    side = Side()
-    asked = {"instructions": INSTRUCTIONS}
-    async with call(url=server.url, session=asked) as going:
-        side.turns = await speak(going, load("turns")[:turns], answer_s=1.0, url=server.url, api_key=None)
-    async with call(url=server.url, session=asked) as going:
-        side.pauses = await speak(going, load("inner_pauses")[:turns], answer_s=0.0, url=server.url, api_key=None)
-    side.counted = await asyncio.to_thread(_counted, server.url)
-    return side
+Measure = Callable[[argparse.Namespace, frozenset[str], Server, Found], Coroutine[Any, Any, None]]
 
 
-def _counted(url: str) -> dict[str, int]:
-    address = url.replace("ws://", "http://").split("/v1/")[0] + "/metrics"
-    with urlopen(address, timeout=5) as page:
-        text = page.read().decode()
-    found = re.findall(r'duplex_events_total\{kind="(provisional_turns\w*)"\} ([0-9.]+)', text)
-    return {name: int(float(value)) for name, value in found}
+async def _measured(
+    measure: Measure, flags: Sequence[str], arguments: argparse.Namespace, only: frozenset[str], found: Found
+) -> None:
+    """Start a server and measure it. What cannot be measured leaves a sentence, and its figures fail their bars."""
+    try:
+        async with running(arguments=flags) as server:
+            await measure(arguments, only, server, found)
+    except (TalkError, ServerFailed) as error:
+        found.lost.append(f"{', '.join(sorted(only))}: {error}")
 
 
-async def _opens(server: Server) -> list[float]:
-    """From the sent handshake to the first event, on connections one after another."""
-    loop, spans_ms = asyncio.get_running_loop(), []
-    for _ in range(OPENS):
-        before_s = loop.time()
-        realtime = await Realtime.open(url=server.url)
-        await anext(realtime.raw())
-        spans_ms.append((loop.time() - before_s) * 1000)
-        await realtime.close()
-    return spans_ms
+async def _attached(arguments: argparse.Namespace, _only: frozenset[str], server: Server, found: Found) -> None:
+    found.attached = await attached(server, wanted=arguments.attached)
 
 
-async def _answers(server: Server) -> list[tuple[int, int]]:
-    """Word errors of answers, recognised again from the audio that was sent."""
-    settings = {"instructions": INSTRUCTIONS, "audio": {"input": {"turn_detection": None}}}
-    async with typed(url=server.url, session=settings) as going, typed(url=server.url, session=settings) as ear:
-        found = []
-        for question in QUESTIONS:
-            reply = await going.ask(question)
-            found.append(word_errors(reply.said, await ear.recognise(reply.audio)))
-        return found
+async def _crowd(_arguments: argparse.Namespace, _only: frozenset[str], server: Server, found: Found) -> None:
+    found.crowd = await crowd(server.url)
 
 
-async def _history(server: Server, turns: int) -> list[Reply]:
-    settings = {"instructions": INSTRUCTIONS, "output_modalities": ["text"], "max_output_tokens": 24}
-    async with typed(url=server.url, session=settings) as going:
-        return [await going.ask(QUESTIONS[turn % len(QUESTIONS)]) for turn in range(turns)]
+async def _one_server(arguments: argparse.Namespace, only: frozenset[str], server: Server, found: Found) -> None:
+    """What is measured on a server that is started without flags, and beside one without provisional turns."""
+    if "open" in only:
+        found.opens_ms = await opens_ms(server.url)
+    if "resume" in only:
+        found.resumptions = await resumptions(server.url)
+    if "history" in only:
+        found.history = await history(server.url, turns=arguments.history)
+    if "microphone" in only:
+        found.microphones = await microphones(server)
+    if only & {"voice", "cuts"}:
+        async with running(arguments=OFF) as without:
+            found.on, found.off = Side(server=server), Side(server=without)
+            if "voice" in only:
+                await converse(found.on, found.off, turns=arguments.turns)
+            if "cuts" in only:
+                await hesitate(found.on, found.off)
 
 
-def _provisional(on: Side, off: Side) -> list[Row]:
-    with_ms, without_ms = percentile(on.voice_to_voice_ms, 0.5), percentile(off.voice_to_voice_ms, 0.5)
-    ratio = with_ms / without_ms if with_ms is not None and without_ms else None
-    begun = on.counted.get("provisional_turns", 0)
-    wasted = begun - on.counted.get("provisional_turns_confirmed", 0)
-    spoken = len(on.turns) + len(on.pauses)
-    how = f"{len(on.voice_to_voice_ms)} of {len(on.turns)} turns"
-    return [
-        Row(figure="voice to voice p50", value=with_ms, unit="ms", bar=VOICE_TO_VOICE_MS, note=how),
-        Row(figure="voice to voice p90", value=percentile(on.voice_to_voice_ms, 0.9), unit="ms"),
-        Row(figure="the same without provisional turns", value=without_ms, unit="ms", note=f"{len(off.turns)} turns"),
-        Row(figure="with / without", value=ratio, unit="", bar=RATIO),
-        Row(
-            figure="answers begun in vain",
-            value=100 * wasted / begun if begun else None,
-            unit="%",
-            note=f"{wasted} of {begun} that were begun in a pause",
-        ),
-        Row(
-            figure="turns ended inside a sentence",
-            value=float(on.cut),
-            unit="turns",
-            bar=float(off.cut),
-            note=f"of {spoken}; the bar is the same without provisional turns",
-        ),
-    ]
+def rows(found: Found, only: Collection[str] = ROWS) -> list[Row]:
+    """The figures and their bars."""
+    told: list[Row] = []
+    if found.on is not None and found.off is not None:
+        told += conversation_rows(found.on, found.off) if "voice" in only else []
+        told += cut_rows(found.on, found.off) if "cuts" in only else []
+        told += waste_rows(found.on, found.off)
+    if found.opens_ms is not None:
+        told += opening_rows(found.opens_ms)
+    if found.resumptions is not None:
+        told += resumption_rows(found.resumptions)
+    if found.history is not None:
+        told += history_rows(found.history)
+    if found.attached is not None:
+        told += attached_rows(found.attached)
+    if found.microphones is not None:
+        told += microphone_rows(found.microphones)
+    if found.crowd is not None:
+        told += crowd_rows(found.crowd)
+    if found.lost:
+        told.append(Row(figure="groups without figures", value=float(len(found.lost)), unit="", bar=0))
+    return told
 
 
-def _opening(spans_ms: Sequence[float]) -> list[Row]:
-    note = f"{len(spans_ms)} connections, handshake included"
-    return [Row(figure="open to first event p50", value=percentile(spans_ms, 0.5), unit="ms", bar=OPEN_MS, note=note)]
+def _failures(found: Found) -> list[str]:
+    sides = (("on", found.on), ("off", found.off))
+    failures = [*found.lost]
+    failures += [f"{name}: {text}" for name, side in sides if side is not None for text in side.failures]
+    failures += [f"resume: {trial.failure}" for trial in found.resumptions or () if trial.failure]
+    if found.crowd is not None:
+        failures += [text for window in (*found.crowd.crowded, *found.crowd.alone) for text in window.failures]
+    return failures
 
 
-def _cached(history: Sequence[Reply]) -> list[Row]:
-    if len(history) < 3 or history[1].first_ms is None or history[-1].first_ms is None:
-        return [Row(figure="first word at the last turn / at turn 2", value=None, unit="", bar=SLOWER)]
-    last = history[-1]
-    # The newest question is new: of what came before it, so much had to be read again.
-    again = 100 * (1 - last.cached_tokens / max(1, history[-1].input_tokens))
-    return [
-        Row(
-            figure="first word at the last turn / at turn 2",
-            value=last.first_ms / history[1].first_ms if last.first_ms else None,
-            unit="",
-            bar=SLOWER,
-            note=f"turn {len(history)}: {last.first_ms:.0f} ms, turn 2: {history[1].first_ms:.0f} ms",
-        ),
-        Row(
-            figure="prompt read again at the last turn",
-            value=again,
-            unit="%",
-            bar=UNCACHED_PERCENT,
-            note=f"{last.cached_tokens} of {last.input_tokens} tokens came from the cache, the new question included",
-        ),
-    ]
-
-
-def _words(answers: Sequence[tuple[int, int]]) -> Row:
-    total = sum(words for _, words in answers)
-    share = 100 * sum(wrong for wrong, _ in answers) / total if total else None
-    note = f"{len(answers)} answers, {total} words, recognised again from their audio"
-    return Row(figure="word errors of what was said aloud", value=share, unit="%", bar=WORD_ERRORS, note=note)
+def _samples(found: Found) -> dict[str, Any]:
+    samples: dict[str, Any] = {
+        name: [spoken.report for spoken in side.spoken]
+        for name, side in (("on", found.on), ("off", found.off))
+        if side is not None
+    }
+    samples["open_ms"] = found.opens_ms
+    samples["resume"] = [asdict(trial) for trial in found.resumptions or ()]
+    samples["history"] = [[one.first_ms, one.input_tokens, one.cached_tokens] for one in found.history or ()]
+    if found.crowd is not None:
+        samples["crowd_ms"] = [window.voice_to_voice_ms for window in found.crowd.crowded]
+        samples["alone_ms"] = [window.voice_to_voice_ms for window in found.crowd.alone]
+    return samples

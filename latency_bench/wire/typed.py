@@ -43,12 +43,15 @@ class Typed:
         self._raw = realtime.raw()
 
     async def _until(self, *kinds: str, timeout_s: float = 60.0) -> Mapping[str, Any]:
-        async with asyncio.timeout(timeout_s):
-            async for event in self._raw:
-                if event["type"] in kinds:
-                    return event
-                if event["type"] == "error":
-                    raise TalkError(f"the server refused: {event['error']['message']}")
+        try:
+            async with asyncio.timeout(timeout_s):
+                async for event in self._raw:
+                    if event["type"] in kinds:
+                        return event
+                    if event["type"] == "error":
+                        raise TalkError(f"the server refused: {event['error']['message']}")
+        except TimeoutError:
+            raise TalkError(f"the server said nothing for {timeout_s:g} s; is it busy?") from None
         raise TalkError("the conversation ended")
 
     async def begin(self, session: Mapping[str, Any]) -> None:

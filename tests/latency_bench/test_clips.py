@@ -20,11 +20,19 @@ each = pytest.mark.parametrize("clip", CLIPS, ids=lambda clip: clip.file)
 def test_the_set_is_whole_and_small() -> None:
     assert {clip.file for clip in CLIPS} == {path.name for path in FOLDER.glob("*.wav")}
     assert len(load("turns")) == 20
-    assert sum((FOLDER / clip.file).stat().st_size for clip in CLIPS) <= 3_000_000
+    assert sum((FOLDER / clip.file).stat().st_size for clip in CLIPS) <= 5_000_000
     assert sum(clip.voice != "hibari heart" for clip in load("turns")) >= 3
     assert {clip.ending for clip in CLIPS} >= {"rising", "falling"}
     assert min(clip.speed for clip in CLIPS) == 0.85
     assert max(clip.speed for clip in CLIPS) == 1.15
+
+
+def test_hesitations_have_one_pause_each_of_every_length() -> None:
+    hesitations = load("hesitations")
+    assert len(hesitations) >= 20
+    lengths = [pause.length_ms for clip in hesitations for pause in clip.pauses]
+    assert len(lengths) == len(hesitations)
+    assert {length: lengths.count(length) for length in lengths} == dict.fromkeys((400, 500, 600, 700, 800), 4)
 
 
 @each
@@ -50,10 +58,11 @@ def test_a_clip_is_loud_enough_and_begins_and_ends_with_speech(clip: Clip) -> No
 
 @each
 def test_pauses_lie_inside_and_are_silent(clip: Clip) -> None:
-    if clip.group == "inner_pauses":
+    if clip.group != "turns":
         assert clip.pauses
+    shortest, longest = (400, 800) if clip.group == "hesitations" else (150, 400)
     for pause in clip.pauses:
-        assert 150 <= pause.length_ms <= 400
+        assert shortest <= pause.length_ms <= longest
         assert 300 <= pause.at_ms <= clip.length_ms - pause.length_ms - 300
         middle = clip.samples(16_000)[16 * (pause.at_ms + 10) : 16 * (pause.at_ms + pause.length_ms - 10)]
         assert first_audible(middle, 16_000) is None
