@@ -100,9 +100,10 @@ class Journal:
             raise ClientError(message, code="sequence_unknown", param="sequence")
 
     def rewind(self, seen: int) -> bool:
-        """Let what was sent after `seen` be sent again. False where some of it is forgotten, or where it would fill more
-        than half of the room: whoever comes back has read nothing yet, and must not be found too slow. Then nothing has
-        changed.
+        """Let what was sent after `seen` be sent again.
+
+        False where some of it is forgotten, or where with all that waits it fills more than half of the room: whoever
+        comes back has not read yet, and must not be found too slow. Then nothing has changed.
 
         Raises:
             ClientError: so much was never sent; nothing has changed.
