@@ -116,7 +116,10 @@ class Host:
         """Own the sessions' tasks until `close`, and then until the last has ended."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            await self._closing.wait()
+            try:
+                await self._closing.wait()
+            finally:
+                self.close()  # Also where something else has failed: from here on nobody would own a session's task.
 
     @asynccontextmanager
     async def open(self, terms: Terms = Terms()) -> AsyncIterator[LeasedPort]:
@@ -134,7 +137,9 @@ class Host:
         )
         over = asyncio.Event()
         self.lobby.enter(visit)
-        self._tasks.create_task(self._live(visit, over), name=f"session {visit.session_id}")
+        living = self._tasks.create_task(self._live(visit, over), name=f"session {visit.session_id}")
+        # Not at the end of the task itself: one that is cancelled before its first step has no end.
+        living.add_done_callback(lambda _: self._through(visit, over))
         async with self._attached(visit, over) as port:
             yield port
 
@@ -172,11 +177,12 @@ class Host:
             log.exception("session %s could not begin", visit.session_id)
             self.counters["session_failures"] += 1
             visit.dismiss(Closed(reason="error", message="The session failed inside the server."))
-        finally:
-            self._sessions.pop(visit.session_id, None)
-            visit.end()
-            self.lobby.leave(visit.session_id)
-            over.set()
+
+    def _through(self, visit: Visit, over: asyncio.Event) -> None:
+        self._sessions.pop(visit.session_id, None)
+        visit.end()
+        self.lobby.leave(visit.session_id)
+        over.set()
 
     def _begin(self, visit: Visit, over: asyncio.Event) -> SessionRunner:
         runner = self._runner(visit.session_id, visit.terms, Lease(token=visit.token, grace_s=visit.grace_s))

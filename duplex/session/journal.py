@@ -100,7 +100,10 @@ class Journal:
             raise ClientError(message, code="sequence_unknown", param="sequence")
 
     def rewind(self, seen: int) -> bool:
-        """Let what was sent after `seen` be sent again. False where some of it is forgotten: then nothing has changed.
+        """Let what was sent after `seen` be sent again.
+
+        False where some of it is forgotten, or where with all that waits it fills more than half of the room: whoever
+        comes back has not read yet, and must not be found too slow. Then nothing has changed.
 
         Raises:
             ClientError: so much was never sent; nothing has changed.
@@ -112,6 +115,8 @@ class Journal:
             return False
         fresh = [entry for entry in self._waiting if not entry.sequence]
         wanted = [entry for entry in (*self._sent, *again) if entry.sequence > seen]
+        if 2 * (len(wanted) + len(fresh)) > self._most_waiting:
+            return False
         self._sent.clear()
         self._bytes = 0
         self._lost = max(self._lost, seen)

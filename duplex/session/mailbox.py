@@ -25,13 +25,14 @@ class Mailbox:
         self._room = asyncio.Semaphore(client_events)
         self._most_reports = reports
         self._events: deque[ClientEvent] = deque()
-        self._reports: deque[Event] = deque()
+        self._reports: deque[StageReport] = deque()
+        self._last_word: ClientEvent | None = None
         self._wake = asyncio.Event()
         self._closed = False
         self._nudged = False
 
     def __len__(self) -> int:
-        return len(self._events) + len(self._reports)
+        return len(self._events) + len(self._reports) + (self._last_word is not None)
 
     async def send(self, event: ClientEvent, wanted: Callable[[], bool]) -> bool:
         """Put a client's event in; waits for room. False where it is not `wanted` by then, or after `close`."""
@@ -59,12 +60,16 @@ class Mailbox:
         return True
 
     def force(self, event: ClientEvent) -> None:
-        """Put the server's own last word in, before everything else; it needs no room."""
-        self._reports.appendleft(event)
+        """Put the server's own last word in, before everything else; it needs no room, and the first one stands."""
+        if self._last_word is None:
+            self._last_word = event
         self._wake.set()
 
     def take(self, *, clients: bool) -> Event | None:
         """The next event, or None where there is none; without `clients` only reports are given."""
+        if self._last_word is not None:
+            word, self._last_word = self._last_word, None
+            return word
         if self._reports:
             return self._reports.popleft()
         if clients and self._events:
@@ -74,7 +79,7 @@ class Mailbox:
 
     async def wait(self, until: float | None, *, clients: bool) -> None:
         """Return when `take` has something, after a `nudge`, or at `until` on the loop's clock."""
-        if not (self._nudged or self._reports or (clients and self._events)):
+        if not (self._nudged or self._last_word or self._reports or (clients and self._events)):
             self._wake.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(until):

@@ -505,3 +505,28 @@ async def test_a_session_does_not_begin_for_somebody_who_has_gone() -> None:
         async with asyncio.timeout(1), here.host.open():
             pass  # It is admitted, and its task has not run yet.
         assert len(here.host.admission) == 0
+
+
+# When something else of the server fails -------------------------------------------------------
+
+
+async def test_who_has_just_come_in_when_the_host_is_cancelled_is_let_go() -> None:
+    """The session's task is cancelled before its first step, and so never comes to its own end."""
+    async with world() as here, asyncio.timeout(5):
+        running = next(task for task in asyncio.all_tasks() if "Host.run" in repr(task))
+        running.cancel()
+        async with here.host.open(RESUMABLE) as port:
+            assert await port.next() is None
+        here.assert_nothing_left()
+
+
+async def test_nobody_is_let_in_once_the_host_is_cancelled() -> None:
+    async with world() as here, here.host.open() as port:
+        await until(port, Opened)
+        running = next(task for task in asyncio.all_tasks() if "Host.run" in repr(task))
+        running.cancel()
+        closed = (await until(port, Closed))[-1]
+        assert isinstance(closed, Closed)
+        assert closed.reason == "shutdown"
+        with pytest.raises(AdmissionRefused, match="shutting down"):
+            await here.host.open().__aenter__()

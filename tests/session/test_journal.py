@@ -66,6 +66,17 @@ def test_a_replay_that_broke_off_goes_on_where_the_next_one_says() -> None:
     assert sent(book) == [(3, True), (4, True), (5, True)]
 
 
+@pytest.mark.parametrize(("fresh", "fits"), [(3, True), (4, False)])
+def test_who_comes_back_finds_room(fresh: int, fits: bool) -> None:
+    """Half of it, or is told the whole state; else it could be found too slow before it has read anything."""
+    book = filled(journal(waiting=10), 2)
+    sent(book)
+    filled(book, fresh)
+    before = frozen(book)
+    assert book.rewind(0) is fits
+    assert fits or frozen(book) == before
+
+
 def test_what_was_acknowledged_is_gone() -> None:
     book = filled(journal(), 4)
     sent(book)
