@@ -39,18 +39,22 @@ def test_one_word_is_too_short_for_a_comma_but_not_for_a_sentence() -> None:
 
 def test_without_marks_the_first_clause_ends_between_words() -> None:
     clauses = texts("the old house on the hill was built by my grandfather and his brother long ago")
-    assert clauses[0] == "the old house on the hill was built"
-    assert 5 <= len(clauses[0].split()) <= 8
+    assert clauses[0] == "the old house"
 
 
 def test_a_cut_without_a_mark_is_not_after_a_clinging_word() -> None:
-    first = texts("one two three four five six of the seven eight nine ten")[0]
-    assert first == "one two three four five six"
+    first = texts("one two three of the seven eight nine ten")[0]
+    assert first == "one two three"
 
 
 def test_a_cut_before_a_joining_word_is_not_after_a_clinging_one() -> None:
-    first = texts("one two three four five six is in seven eight nine ten")[0]
-    assert first == "one two three four five six"
+    first = texts("one two three is in seven eight nine ten")[0]
+    assert first == "one two three"
+
+
+def test_the_first_clause_does_not_wait_for_a_number() -> None:
+    assert texts("The moon is about 238,855 miles away")[0] == "The moon"
+    assert texts("It is 5 miles away")[0] == "It is 5 miles away", "there is nothing before it to say alone"
 
 
 def test_later_clauses_are_longer() -> None:
@@ -65,11 +69,11 @@ def test_later_clauses_are_longer() -> None:
     "whole",
     [
         "Ask Dr. Smith.",
-        "It is 3.14 or 1,000 so far.",
+        "It is 3.14 so far.",
         "The U.S. Army came.",
         "J. K. Rowling wrote it.",
         "See e.g. Berlin.",
-        "It is at 7:30 p.m. Berlin time.",
+        "It is 7:30 p.m. there.",
         "He asked approx. ten people.",
     ],
 )

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from duplex.connector.base import Handle
-from duplex.connector.payload import EndOfTurn, Kind, Mark, MarkKind, Prompt, Speech, Text, Transcript
+from duplex.connector.payload import Completeness, EndOfTurn, Kind, Mark, MarkKind, Prompt, Speech, Text, Transcript
 from duplex.errors import StageError
 from duplex.session.core import Session
 from duplex.session.effects import Abort, Count, Effect, Feed, Note, Play, Release, Retain, Submit, Tell, Update
@@ -26,6 +26,7 @@ from duplex.session.notices import (
     ResponseDone,
     ResponseText,
 )
+from duplex.session.reading import AHEAD
 from duplex.session.settings import SessionLimits, SessionSettings
 
 N = TypeVar("N")
@@ -61,6 +62,7 @@ class Driver:
     aborted: set[Fence] = field(default_factory=set)
     ended: set[Fence] = field(default_factory=set)
     prompts: dict[Fence, Prompt] = field(default_factory=dict)
+    readings: dict[Fence, Prompt] = field(default_factory=dict)
     questions: list[Mark] = field(default_factory=list)
     marks: list[tuple[Fence, Mark]] = field(default_factory=list)
     fed: dict[tuple[Fence, str], int] = field(default_factory=dict)
@@ -157,10 +159,23 @@ class Driver:
             self.complete(fence)
 
     def recognise_pause(self, text: str) -> None:
-        """Recognition has decoded up to the newest pause of what is being said."""
+        """Recognition has decoded up to the newest pause of what is being said, and the language model has read it."""
         if self.marks:
+            self.read()
             fence, mark = self.marks[-1]
             self.do(Signalled(fence=fence, payload=Transcript(text=text, end=mark.end, final=False)))
+            self.read()
+
+    @property
+    def reading(self) -> Fence | None:
+        """What the language model is reading ahead."""
+        return next((fence for fence in self.live if fence.lane == AHEAD), None)
+
+    def read(self, probability: float = 0.9) -> None:
+        """The language model has read ahead, and judged the words."""
+        if (fence := self.reading) is not None:
+            self.do(Signalled(fence=fence, payload=Completeness(probability=probability)))
+            self.complete(fence)
 
     def write(self, fence: Fence, text: str) -> None:
         """Words of a stage; those of one that has no prompt yet, or whose turn is over, must leave no trace."""
@@ -230,7 +245,11 @@ class Driver:
 
     def check_update(self, fence: Fence, payload: Mark | Prompt | None) -> None:
         match payload:
+            case Prompt(complete=False):
+                assert fence.lane == AHEAD, "what is not complete is no turn"
+                self.readings[fence] = payload
             case Prompt():
+                assert self.reading is None, "what is read ahead is in the way of the prompt"
                 assert fence not in self.prompts, "a request has one prompt"
                 self.prompts[fence] = payload
             case Mark(mark=MarkKind.ASK):

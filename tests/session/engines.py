@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from duplex.connector.base import Connector, Handle
-from duplex.connector.payload import Mark, MarkKind, Payload, Pcm, Speech, Text, Transcript, Voiced
+from duplex.connector.payload import (
+    Completeness,
+    Mark,
+    MarkKind,
+    Payload,
+    Pcm,
+    Prompt,
+    Speech,
+    Text,
+    Transcript,
+    Voiced,
+)
 from duplex.engine.base import Sink, StageFailed, StageFinished, StageOutput, StageRequest
 from duplex.errors import ConnectorError, StageError
 from duplex.session.fence import Fence
@@ -77,6 +88,9 @@ def recognises(payload: Payload, say: Say) -> None:
 
 
 def thinks(payload: Payload, say: Say) -> None:
+    if isinstance(payload, Prompt) and not payload.complete:
+        say(Completeness(probability=0.9))
+        return
     for start, text in ((0, "It is"), (5, " late.")):
         say(Text(text=text, start=start))
 

@@ -40,7 +40,7 @@ from duplex.session.notices import (
     Transcribed,
     TranscriptionFailed,
 )
-from duplex.session.settings import ResponseOptions, SemanticVad, ServerVad, SessionSettings
+from duplex.session.settings import Provisional, ResponseOptions, SemanticVad, ServerVad, SessionSettings
 from tests.session.driver import LIMITS, WINDOW, Driver
 
 SECOND = LIMITS.output_hz
@@ -291,12 +291,15 @@ def test_the_client_does_not_see_a_provisional_answer() -> None:
     assert driver.counts["provisional_turns_fenced"] == 1
 
 
-def test_provisional_turns_can_be_off() -> None:
-    driver = Driver(limits=replace(LIMITS, provisional=False))
+@pytest.mark.parametrize("what", [Provisional.RECOGNITION, Provisional.OFF])
+def test_provisional_turns_can_be_off(what: Provisional) -> None:
+    driver = Driver(limits=replace(LIMITS, provisional=what))
     driver.speak(20)
     driver.microphone([0.01, 0.01])
     driver.recognise_pause("What is it?")
     assert driver.main is None
+    assert not driver.readings
+    assert bool(driver.marks) is (what is Provisional.RECOGNITION)
 
 
 def test_turns_by_hand() -> None:
@@ -367,7 +370,7 @@ def test_a_question_about_the_turn_comes_with_its_newest_audio_and_no_more() -> 
     driver.speak(400)
     driver.silence(5)
     asked = [effect for effect in driver.effects if isinstance(effect, Feed) and effect.stage == "endpoint"]
-    assert [(feed.end - feed.start, feed.end) for feed in asked] == [(8 * 16_000, 802 * WINDOW)]
+    assert [(feed.end - feed.start, feed.end) for feed in asked] == [(8 * 16_000, 803 * WINDOW)]
 
 
 def waits(driver: Driver) -> bool:

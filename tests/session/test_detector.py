@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from duplex.connector.payload import EndOfTurn, Speech
-from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Signal, TurnDetector, TurnState
+from duplex.connector.payload import Completeness, EndOfTurn, Speech
+from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Resume, Signal, TurnDetector, TurnState
 from duplex.session.settings import SemanticVad, ServerVad
 
 W = 512  # 32 ms at 16 kHz
@@ -40,7 +40,6 @@ def test_one_noisy_window_is_not_speech() -> None:
 def test_a_fixed_silence_ends_the_turn_where_the_speech_ended() -> None:
     ear = Ear(FIXED)
     ear.hear(*[0.9] * 10)
-    assert ear.hear(0.0) == []
     assert ear.hear(0.0) == [Pause(start=0, end=10 * W)]
     assert ear.silence_until(End) == End(start=0, end=10 * W)
     assert ear.at == 20 * W
@@ -54,20 +53,57 @@ def test_speech_just_below_the_threshold_goes_on_but_does_not_begin() -> None:
     assert ear.detector.state is TurnState.SPEAKING
 
 
+def silence_ms(sound: float, words: float | None) -> int:
+    """How long a silence ends a turn that sounds so complete, and whose words are so."""
+    ear = Ear(SEMANTIC)
+    ear.hear(*[0.9] * 10)
+    for _ in range(1000):
+        signals = ear.hear(0.0)
+        for signal in [*signals]:
+            if isinstance(signal, Pause) and words is not None:
+                signals += ear.detector.judge(Completeness(probability=words))
+            if isinstance(signal, Ask):
+                signals += ear.detector.answer(EndOfTurn(end=signal.end, probability=sound))
+        if any(isinstance(signal, End) for signal in signals):
+            break
+    return (ear.at - 10 * W) * 1000 // 16_000
+
+
 def test_a_complete_turn_ends_soon_and_an_incomplete_one_is_waited_for() -> None:
-    ends = []
-    for probability in (0.99, 0.96, 0.6, 0.1):
-        ear = Ear(SEMANTIC)
-        ear.hear(*[0.9] * 10)
-        for _ in range(1000):
-            signals = ear.hear(0.0)
-            for signal in [*signals]:
-                if isinstance(signal, Ask):
-                    signals += ear.detector.answer(EndOfTurn(end=signal.end, probability=probability))
-            if any(isinstance(signal, End) for signal in signals):
-                break
-        ends.append((ear.at - 10 * W) * 1000 // 16_000)
-    assert ends == [256, 352, 480, SEMANTIC.max_silence_ms]
+    assert [silence_ms(sound, None) for sound in (0.99, 0.96, 0.6, 0.1)] == [320, 448, 576, SEMANTIC.max_silence_ms]
+
+
+def test_words_that_are_complete_make_it_sooner_and_words_that_are_not_later() -> None:
+    assert [silence_ms(0.98, words) for words in (0.95, 0.3, 0.05, 0.0)] == [256, 448, 576, 800]
+    assert silence_ms(0.5, 0.95) == 576, "it does not sound as if it were over"
+    assert silence_ms(0.2, 0.95) == 1216, "but nobody is waited for for ever whose words are complete"
+
+
+def test_two_answers_count_and_one_that_is_open_is_waited_for() -> None:
+    ear = Ear(SEMANTIC)
+    ear.hear(*[0.9] * 10, 0.0)
+    ear.detector.judge(Completeness(probability=1.0))
+    first = ear.silence_until(Ask)
+    assert isinstance(first, Ask)
+    assert ear.detector.answer(EndOfTurn(end=first.end, probability=0.98)) == []
+    second = ear.silence_until(Ask)
+    assert isinstance(second, Ask)
+    assert ear.hear(*[0.0] * 6) == [], "the silence is long enough, and the answer is not there"
+    assert ear.detector.answer(EndOfTurn(end=second.end, probability=0.9)) == [], "together they are not sure"
+    assert ear.silence_until(End, most=10)
+
+
+def test_a_judgement_of_words_that_were_gone_on_with_says_nothing() -> None:
+    ear = Ear(SEMANTIC)
+    ear.hear(*[0.9] * 10, 0.0)
+    assert ear.hear(0.9) == [Resume(start=0)]
+    assert ear.detector.judge(Completeness(probability=1.0)) == []
+    ask = ear.silence_until(Ask)
+    assert isinstance(ask, Ask)
+    ear.detector.answer(EndOfTurn(end=ask.end, probability=0.99))
+    before = ear.at
+    ear.silence_until(End)
+    assert ear.at - before >= 5 * W, "the words of this pause are not judged"
 
 
 def test_an_answer_to_an_old_question_is_ignored() -> None:

@@ -82,7 +82,7 @@ async def test_nothing_of_the_old_turn_comes_after_speech_started() -> None:
             if isinstance(said, ResponseDone):
                 break
         assert after
-        assert len(here.connector) == 0, "what was not heard is given back at once"
+        assert here.connector.nbytes < 4800, "what was not heard is given back at once; a prompt is read ahead"
         assert here.host.counters["aborted_bytes"] > 30 * 4800
 
 

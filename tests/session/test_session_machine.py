@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from duplex.connector.payload import Transcript
 from duplex.session.events import (
     AppendAudio,
     CancelResponse,
@@ -21,6 +22,7 @@ from duplex.session.events import (
     DeleteItem,
     Event,
     RetrieveItem,
+    Signalled,
     TruncateItem,
 )
 from duplex.session.item import Item, Part
@@ -123,6 +125,15 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(data=st.data(), text=st.sampled_from(["Hello.", "What time is it?", ""]))
     def transcribe(self, data: st.DataObject, text: str) -> None:
         self.driver.transcribe(self.any_fence(data, "hear"), text)  # type: ignore[arg-type]
+
+    @rule(probability=st.sampled_from([0.0, 0.5, 1.0]))
+    def read_ahead(self, probability: float) -> None:
+        self.driver.read(probability)
+
+    @rule(text=st.sampled_from(["Hello.", "Hello. What", "What time is it?", ""]))
+    def hear_so_far(self, text: str) -> None:
+        for fence in self.driver.hearings():
+            self.driver.do(Signalled(fence=fence, payload=Transcript(text=text, end=0, final=False)))
 
     @rule(text=st.sampled_from(["Hello.", "What time is it?", ""]))
     def recognise_pause(self, text: str) -> None:

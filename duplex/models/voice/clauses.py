@@ -129,8 +129,7 @@ class ClauseSplitter:
             ending = self._ending_at(run.end(), gap, following.group()[0]) if self._words else Ending.NONE
             if ending is not Ending.NONE:
                 return run.end(), ending
-            slow = self._number == 0 and following.group()[0].isdigit() and len(self._words) >= _PAUSE_WORDS[0]
-            if slow or len(self._words) >= _at(_MOST_WORDS, self._number):
+            if len(self._words) >= _at(_MOST_WORDS, self._number) or self._waits_for(following.group()):
                 return self._between_words(), Ending.NONE
         return None
 
@@ -149,6 +148,12 @@ class ClauseSplitter:
         pauses = ends or (mark and mark in _PAUSE) or bare.endswith(" -")
         enough = len(self._words) >= _at(_PAUSE_WORDS, self._number)
         return Ending.PAUSE if pauses and enough else Ending.NONE
+
+    def _waits_for(self, following: str) -> bool:
+        """Whether the first clause would have to wait for a number, which comes digit by digit, and need not."""
+        count = len(self._words)
+        begun = self._number == 0 and following[0].isdigit() and count >= _PAUSE_WORDS[0]
+        return begun and any(not self._clings(place) for place in range(_PAUSE_WORDS[0], count + 1))
 
     def _between_words(self) -> int:
         """The best place for a cut without a mark, near the end of what has been looked at."""

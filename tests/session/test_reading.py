@@ -1,0 +1,163 @@
+"""Reading ahead: what is read, when, and that nothing comes of it but time."""
+
+from __future__ import annotations
+
+import pytest
+
+from duplex.connector.payload import Completeness, Transcript
+from duplex.session.effects import Abort, Update
+from duplex.session.events import CommitAudio, Signalled
+from duplex.session.fence import MAIN
+from duplex.session.notices import ResponseCreated, SpeechStopped
+from duplex.session.reading import AHEAD, certain
+from duplex.session.settings import SessionSettings
+from tests.session.driver import Driver
+
+
+@pytest.mark.parametrize(
+    ("heard", "stays"),
+    [
+        ("", ""),
+        ("What", ""),
+        ("What is", "What"),
+        ("What is the capital of France?", "What is the capital of"),
+        ("Yes. I", "Yes"),
+        ("one two, three", "one two"),
+    ],
+)
+def test_the_last_word_may_be_half_of_one(heard: str, stays: str) -> None:
+    assert certain(heard) == stays
+
+
+def so_far(driver: Driver, text: str, end: int = 0) -> None:
+    driver.do(Signalled(fence=driver.hearings()[0], payload=Transcript(text=text, end=end, final=False)))
+
+
+def read(driver: Driver) -> list[str]:
+    """What has been read of the user's newest message, in order."""
+    return [prompt.messages[-1].text for prompt in driver.readings.values()]
+
+
+def test_the_history_is_read_at_the_onset_and_the_words_as_they_come() -> None:
+    driver = Driver(settings=SessionSettings(instructions="Be kind."))
+    driver.speak(10)
+    assert read(driver) == [""]
+    driver.read()
+    so_far(driver, "What is the")
+    driver.read()
+    so_far(driver, "What is the capital of")
+    assert read(driver) == ["", "What is", "What is the capital"]
+    prompts = list(driver.readings.values())
+    assert all(prompt.messages[0].text == "Be kind." for prompt in prompts)
+    assert {prompt.max_tokens for prompt in prompts} == {driver.limits.max_output_tokens}
+    assert driver.main is None, "it is no turn"
+
+
+def test_one_is_read_at_a_time_and_then_the_newest() -> None:
+    driver = Driver()
+    driver.speak(10)
+    so_far(driver, "One two")
+    so_far(driver, "One two three four")
+    assert read(driver) == [""]
+    driver.read()
+    driver.read()
+    assert read(driver) == ["", "One two three"]
+
+
+def test_the_words_of_a_pause_are_judged_whole_before_they_are_answered() -> None:
+    driver = Driver()
+    driver.speak(10)
+    driver.read()
+    driver.microphone([0.0])
+    so_far(driver, "What is it?", end=driver.marks[-1][1].end)
+    assert read(driver)[-1] == "What is it?"
+    assert driver.main is None
+    driver.read()
+    assert driver.main is not None
+    assert driver.counts == {"provisional_turns": 1}
+
+
+def test_a_judgement_ends_a_turn_that_waited_for_it() -> None:
+    ends = []
+    for probability in (1.0, 0.0):
+        driver = Driver()
+        driver.speak(10)
+        driver.read()
+        driver.microphone([0.0])
+        so_far(driver, "What is it?", end=driver.marks[-1][1].end)
+        for _ in range(9):
+            driver.microphone([0.0])
+            driver.answer(0.98)
+        assert not driver.told(SpeechStopped)
+        driver.read(probability)
+        ends.append(bool(driver.told(SpeechStopped)))
+    assert ends == [True, False]
+
+
+def test_a_judgement_of_other_words_does_not_count() -> None:
+    driver = Driver()
+    driver.speak(10)
+    driver.read()
+    so_far(driver, "What is")
+    fence = driver.reading
+    assert fence is not None
+    driver.microphone([0.0])
+    for _ in range(9):
+        driver.microphone([0.0])
+        driver.answer(0.98)
+    driver.do(Signalled(fence=fence, payload=Completeness(probability=1.0)))
+    assert not driver.told(SpeechStopped)
+
+
+def test_who_goes_on_is_not_answered_when_the_judgement_comes() -> None:
+    driver = Driver()
+    driver.speak(10)
+    driver.read()
+    driver.microphone([0.0])
+    so_far(driver, "What is it?", end=driver.marks[-1][1].end)
+    driver.speak(3)
+    driver.read()
+    assert driver.main is None
+    assert not driver.counts
+
+
+def test_a_reading_that_fails_costs_nothing_but_time() -> None:
+    driver = Driver()
+    driver.speak(10)
+    assert driver.reading is not None
+    driver.fail(driver.reading)
+    driver.microphone([0.0])
+    so_far(driver, "What is it?", end=driver.marks[-1][1].end)
+    assert driver.reading is not None
+    driver.fail(driver.reading)
+    assert driver.main is not None, "it is answered unjudged"
+
+
+def test_the_prompt_does_not_wait_for_what_is_read_ahead() -> None:
+    driver = Driver()
+    driver.speak(10)
+    reading = driver.reading
+    driver.silence()
+    driver.transcribe(driver.hearings()[0], "What is it?")
+    assert reading in driver.aborted
+    thinking = [one for one in driver.effects if isinstance(one, Abort | Update) and one.fence.lane in (AHEAD, MAIN)]
+    assert [type(effect) for effect in thinking[-2:]] == [Abort, Update], "the fence first"
+    assert len(driver.prompts) == 1
+    assert len(driver.told(ResponseCreated)) == 1
+
+
+def test_nothing_is_read_where_nothing_will_be_answered() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=None))
+    driver.speak(10)
+    driver.do(CommitAudio())
+    assert not driver.readings
+
+
+def test_each_reading_has_a_fence_of_its_own() -> None:
+    driver = Driver()
+    driver.speak(10)
+    driver.read()
+    so_far(driver, "One two three")
+    fences = list(driver.readings)
+    assert [fence.lane for fence in fences] == [AHEAD, AHEAD]
+    assert fences[1].outdates(fences[0])
