@@ -53,7 +53,7 @@ async def test_the_second_waits_is_told_so_and_is_let_in(model_path: Any) -> Non
                 assert min(active["used_s"][stage] for stage in ("think", "talk", "code2wav")) > 0
                 assert active["used_s"]["hear"] == 0
                 assert active["nbytes"]["host"] > 100_000
-        assert {ref["kind"] for ref in active["holds"]} >= {"conversation"}
+                assert {ref["kind"] for ref in active["holds"]} >= {"conversation"}
                 assert "all 1 sessions" in census["refusal"].lower()
                 full = await http.get(f"{base}/realtime")
                 assert full.status_code == 503
