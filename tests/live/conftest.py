@@ -22,7 +22,7 @@ def anyio_backend() -> tuple[str, dict[str, bool]]:
 def warm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """The server, as a person starts it; but it has four places whatever the machine can bear, and little patience for
     a client that does not read."""
-    arguments = ("--max-sessions", "4", "--slow-reader-s", "1.5")
+    arguments = ("--max-sessions", "4", "--oversubscribe", "8", "--slow-reader-s", "1.5")
     with serving(tmp_path_factory.mktemp("server"), *arguments) as process:
         yield process
         assert process.stop() == 0
