@@ -26,7 +26,7 @@ ANSWER_S = 30.0
 """In which an answer that was asked for in writing has to begin and to end."""
 
 FROZEN_S = (1.0, 18.0)
-STALLED_S = (0.3, 5.0)
+STALLED_S = (0.3, 10.0)
 QUEUE_S = 60.0
 AWAY_S = 1.5
 """Between two attempts of one who was turned away."""
@@ -355,9 +355,9 @@ class Visit:
         self._expected |= {None, 1008}  # Who takes nothing for too long is cut off.
         self._reads.clear()
         if self._microphone is not None:  # What is not sent yet has to be taken back then.
-            await self._rest(_between(STALLED_S, choice) / 2)
+            await self._rest(_between(STALLED_S, choice) * 0.7)
             self._microphone.say(self._clips[choice % len(self._clips)][: RATE_HZ * 3 // 2])
-        await self._rest(_between(STALLED_S, choice))
+        await self._rest(_between(STALLED_S, choice) * 0.3)
         self._reads.set()
 
     async def _come_back(self, deed: Deed, choice: int) -> None:
