@@ -45,6 +45,7 @@ class Report:
         settings: what the server and the clients were told.
         rows: the figures.
         failures: one sentence for each single trial that gave no figure.
+        failed: what these are.
         samples: the single values behind the figures.
     """
 
@@ -54,6 +55,7 @@ class Report:
     settings: dict[str, Any]
     rows: list[Row] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    failed: str = "trials without a figure"
     samples: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -92,7 +94,7 @@ class Report:
             if number == 0:
                 lines.append("  ".join("-" * width for width in widths))
         if self.failures:
-            lines += ["", f"{len(self.failures)} trials without a figure:", *(f"  {text}" for text in self.failures)]
+            lines += ["", f"{len(self.failures)} {self.failed}:", *(f"  {text}" for text in self.failures)]
         verdict = "all bars hold" if self.holds else "NOT all bars hold"
         return "\n".join([*lines, "", verdict])
 

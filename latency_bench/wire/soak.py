@@ -63,6 +63,7 @@ async def soak(*, minutes: float, seed: int, clients: int) -> Report:
         benchmark="soak",
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         machine=machine.describe(),
+        failed="promises broken, and faults",
         settings={"minutes": minutes, "seed": seed, "clients": clients, "server": f"duplex serve {' '.join(FLAGS)}"},
     )
     watch = Watch()

@@ -84,8 +84,8 @@ def test_an_answer_that_is_interrupted_in_order_breaks_nothing() -> None:
 @pytest.mark.parametrize(
     ("events", "breach"),
     [
-        ([created(), SPEECH_STARTED, audio()], "480 bytes of r after its interruption"),
-        ([created(), done(), audio()], "480 bytes of r after its end"),
+        ([created(), SPEECH_STARTED, audio()], "audio of r after its interruption"),
+        ([created(), done(), audio()], "audio of r after its end"),
         ([audio()], "audio of r that was not announced"),
         ([created(), created()], "r was announced twice"),
         ([created(), done(), done()], "r ended, which had ended"),
@@ -108,7 +108,13 @@ def test_each_broken_promise_is_one_sentence(events: list[Event], breach: str) -
     heard = realtime(events)
     assert len(heard.breaches) == 1
     assert breach in heard.breaches[0]
-    assert heard.stale_bytes == (480 if "480" in breach else 0)
+    assert heard.stale_bytes == (480 if "after its" in breach else 0)
+
+
+def test_stale_audio_is_counted_whole_and_told_once() -> None:
+    heard = realtime([created(), SPEECH_STARTED, audio(), audio(), audio()])
+    assert heard.stale_bytes == 3 * 480
+    assert len(heard.breaches) == 1
 
 
 def test_a_refusal_and_a_queue_that_was_too_long_are_no_faults() -> None:
@@ -199,10 +205,10 @@ def test_a_session_in_order_breaks_nothing() -> None:
     [
         ([begun(1), frame(3)], "number 3 after 1: what is between is missing"),
         ([begun(1), frame(1)], "number 1 after 1"),
-        ([begun(1), started(2), frame(3)], "480 bytes of r after its interruption"),
-        ([begun(1), interrupted(2), frame(3)], "480 bytes of epoch 1 after its interruption"),
-        ([begun(1, epoch=2), interrupted(2, epoch=2), frame(3, 1)], "480 bytes of epoch 1 after its interruption"),
-        ([begun(1), over(2), frame(3)], "480 bytes of r after its end"),
+        ([begun(1), started(2), frame(3)], "audio of r after its interruption"),
+        ([begun(1), interrupted(2), frame(3)], "audio of epoch 1 after its interruption"),
+        ([begun(1, epoch=2), interrupted(2, epoch=2), frame(3, 1)], "audio of epoch 1 after its interruption"),
+        ([begun(1), over(2), frame(3)], "audio of r after its end"),
         ([frame(1)], "audio of an answer that was not announced"),
         ([begun(1), frame(2, start=7)], "audio from sample 7 on, where 0 was the next"),
         ([closed(1, "error")], "the session was closed: error"),
@@ -213,7 +219,7 @@ def test_each_broken_promise_of_the_native_protocol_is_one_sentence(messages: li
     heard, _ = native(messages)
     assert len(heard.breaches) == 1
     assert breach in heard.breaches[0]
-    assert heard.stale_bytes == (480 if "480" in breach else 0)
+    assert heard.stale_bytes == (480 if "after its" in breach else 0)
 
 
 def test_what_comes_again_after_a_resume_is_no_second_time() -> None:

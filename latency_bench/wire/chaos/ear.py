@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from duplex.protocol.native import server
@@ -32,13 +32,14 @@ class Heard:
 
 @dataclass(slots=True, kw_only=True)
 class _Answer:
-    """`over`: its end was told; `stopped`: the user's speech came first, or the word that it is interrupted."""
+    """`over`: its end was told; `stopped`: the user's speech came first, or the word that it is interrupted; `late`:
+    audio came after that, which is said once."""
 
-    item_id: str = ""
     samples: int = 0
     text: str = ""
     over: bool = False
     stopped: bool = False
+    late: bool = False
 
 
 class Ear:
@@ -94,7 +95,9 @@ class Ear:
             answer = self._answers[response_id] = _Answer()
         if answer.over or answer.stopped:
             self._heard.stale_bytes += nbytes
-            self.breach(f"{nbytes} bytes of {response_id} after its {'end' if answer.over else 'interruption'}")
+            if not answer.late:
+                self.breach(f"audio of {response_id} after its {'end' if answer.over else 'interruption'}")
+            answer.late = True
         self._heard.counts["audio_bytes"] += nbytes
         answer.samples += nbytes // 2
         self.reached.add(Moment.LISTENING)
@@ -232,12 +235,7 @@ class NativeEar(Ear):
             else:
                 self.breach(f"number {number} after {self.seen}: what is between is missing")
         self.seen = max(self.seen, number)
-        self._before[number] = {
-            response_id: _Answer(
-                item_id=one.item_id, samples=one.samples, text=one.text, over=one.over, stopped=one.stopped
-            )
-            for response_id, one in self._answers.items()
-        }
+        self._before[number] = {response_id: replace(answer) for response_id, answer in self._answers.items()}
         self._before.pop(number - KEPT, None)
 
     def _frame(self, frame: Frame) -> None:
@@ -245,7 +243,7 @@ class NativeEar(Ear):
             self.breach(f"media of kind {frame.kind}")
         if frame.epoch <= self._silenced:
             self._heard.stale_bytes += len(frame.payload)
-            self.breach(f"{len(frame.payload)} bytes of epoch {frame.epoch} after its interruption")
+            self.breach(f"audio of epoch {frame.epoch} after its interruption")
             return
         answer = self._audio(self._epochs.get(frame.epoch, ""), len(frame.payload))
         start = answer.samples - frame.samples
