@@ -38,7 +38,8 @@ class Connection:
     Attributes:
         wire: what has left the server and has not arrived; `lag`: how much of it stays there.
         reads: whether the transport takes anything now.
-        over: it has been told the end, or has been left.
+        last: what was read last.
+        left: its client has given it up; `gone`: and has cut it.
     """
 
     client: Client
@@ -48,9 +49,10 @@ class Connection:
     lag: int = 0
     reads: asyncio.Event = field(default_factory=asyncio.Event)
     crash: asyncio.Event = field(default_factory=asyncio.Event)
-    taken: int = 0
+    last: Notice | Audio | None = None
     error: str = ""
     left: bool = False
+    gone: bool = False
 
     @property
     def done(self) -> bool:
@@ -169,7 +171,7 @@ class Client:
             entry = await port.next()
             if entry is None:
                 return
-            connection.taken += 1
+            connection.last = entry.told
             self.told_s = asyncio.get_running_loop().time()
             if not connection.left:
                 self._check_sent(entry)
@@ -253,6 +255,8 @@ class Client:
         record = self.account.sessions.get(self.session_id)
         if record is None:
             return
+        if isinstance(last_word := record.told[-1], Closed) and last_word.reason == "slow_reader":
+            return  # It is told that, and what there was no room for is lost.
         place = {id(one): index for index, one in enumerate(record.told)}
         places = [place.get(id(one), -1) for one in self.received]
         assert places == sorted(set(places)), "something was told twice, or out of order, or by nobody"

@@ -204,10 +204,7 @@ class Kernel:
             if made._outbox._closed:
                 return put(told)
             self.account.tells(record, told, self.loop.time())
-            if taken := put(told):
-                return taken
-            record.told.pop()
-            return False
+            return put(told)
 
         def attaches(token: str, *, seen: int, following: str) -> tuple[int, bool]:
             generation, whole = attach(token, seen=seen, following=following)

@@ -135,6 +135,7 @@ class KernelMachine(RuleBasedStateMachine):
             connection.task.cancel()
         else:
             connection.crash.set()
+        connection.gone = True
 
     @precondition(lambda self: self.connected)
     @rule(who=WHO, how=st.sampled_from(["cancel", "crash"]), ticks=TICKS)
@@ -581,6 +582,27 @@ class KernelMachine(RuleBasedStateMachine):
             assert record.on == (record.runner._lease.state is LeaseState.ATTACHED)
 
     @invariant()
+    def connections_end_when_they_should(self) -> None:
+        """Without a session of their own no sooner than that; all others at once, and they are told why."""
+        for client in self.clients:
+            for connection in client.connections:
+                port = connection.port
+                if port is None or client.session_id not in self.account.sessions:
+                    continue
+                record = self.record(client)
+                if connection.done and not client.terms.resumable:
+                    assert client.session_id in self.account.over, "it is let go while its session lives"
+                if not self.settled or not connection.reads.is_set():
+                    continue
+                if port.generation < record.generation:
+                    assert connection.done, "a former connection is kept"
+                    if not connection.gone:
+                        assert isinstance(connection.last, Closed)
+                        assert connection.last.reason == "replaced" or connection.last is record.told[-1]
+                if connection.gone and client.opened and client.terms.resumable:
+                    assert connection.done, "it is kept though its session may outlive it"
+
+    @invariant()
     def who_reads_is_not_called_slow(self) -> None:
         for client in self.clients:
             if client.read and isinstance(last := client.read[-1], Closed) and last.reason == "slow_reader":
@@ -627,8 +649,11 @@ class KernelMachine(RuleBasedStateMachine):
         self.calm_down()
         for client in self.talking:
             record = self.record(client)
-            if record.closed or record.spoilt or client.to_send:
+            if record.closed or record.spoilt:
                 continue
+            assert not client.to_send, "something is never taken"
+            if record.runner._core.answering.active_id is None:  # Else it is begun in a pause that lasts.
+                assert kernel.connector.held(client.session_id) == 0, "bytes that nobody will ever read"
             assert not record.open, "a response that nothing will ever end"
             assert not client.open, "the client waits for the end of a response"
             assert client.items == [item.item_id for item in record.runner._core.conversation.items]
@@ -660,5 +685,6 @@ class KernelMachine(RuleBasedStateMachine):
 
 
 TestKernel = KernelMachine.TestCase
-TestKernel.settings = settings(stateful_step_count=50, deadline=None)
-TestKernel = pytest.mark.timeout(60 + settings.default.max_examples)(TestKernel)
+EXAMPLES = max(600, settings.default.max_examples)
+TestKernel.settings = settings(max_examples=EXAMPLES, stateful_step_count=50, deadline=None)
+TestKernel = pytest.mark.timeout(60 + EXAMPLES)(TestKernel)
