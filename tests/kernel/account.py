@@ -27,6 +27,7 @@ from duplex.session.notices import (
     ResponseText,
 )
 from duplex.session.port import Audio
+from duplex.session.reading import AHEAD
 from duplex.session.runner import SessionRunner
 from tests.session.frozen import frozen
 
@@ -170,6 +171,8 @@ class Account:
                 self.expect(all(fence.outdates(old) for old in earlier), f"{fence} comes after {earlier[-1:]}")
                 self.expect(fence.generation <= record.generation, f"{fence} is of an owner who has not come yet")
                 self.submitted.append(fence)
+            case Update(fence=fence, payload=Prompt(complete=False)):
+                self.expect(fence.lane == AHEAD, f"{fence} is given a prompt that is not complete")
             case Update(fence=fence, payload=Prompt() as prompt):
                 self._prompts[fence] = prompt
                 if fence.epoch in record.epochs.values():

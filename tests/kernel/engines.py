@@ -14,7 +14,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from duplex.connector.base import Connector, Handle
-from duplex.connector.payload import EndOfTurn, Mark, MarkKind, Payload, Pcm, Prompt, Speech, Text, Transcript, Voiced
+from duplex.connector.payload import (
+    Completeness,
+    EndOfTurn,
+    Mark,
+    MarkKind,
+    Payload,
+    Pcm,
+    Prompt,
+    Speech,
+    Text,
+    Transcript,
+    Voiced,
+)
 from duplex.engine.base import Sink, StageEvent, StageFailed, StageFinished, StageOutput, StageRequest
 from duplex.errors import ConnectorFull, StageError, StaleFence, UnknownHandle
 from duplex.session.fence import Fence
@@ -203,6 +215,8 @@ def recognises(stage: Stage, job: Job, payload: Payload | None) -> list[Payload]
 
 
 def thinks(stage: Stage, job: Job, payload: Payload | None) -> list[Payload]:
+    if isinstance(payload, Prompt) and not payload.complete:
+        return [Completeness(probability=0.9)]
     if not isinstance(payload, Prompt):
         return []
     words = [stage.account.words_thought(job.fence, number) for number in range(stage.mood.pieces)]
