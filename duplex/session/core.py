@@ -57,7 +57,7 @@ from duplex.session.notices import (
     Transcribed,
     TranscriptionFailed,
 )
-from duplex.session.reading import AHEAD, ReadAhead, certain
+from duplex.session.reading import AHEAD, ReadAhead, calibrated, certain
 from duplex.session.settings import Provisional, ResponseOptions, SessionLimits, SessionSettings
 from duplex.session.window import Window
 
@@ -335,7 +335,8 @@ class Session:
                 return self._transcribed(fence, payload, now) if payload.final else self._so_far(fence, payload)
             case Completeness():
                 whole = self._said is not None and self.reading.words(fence) == self._said.text
-                return self._listened(payload, now) if whole else []
+                first = not any(item.text for item in self.conversation.items)
+                return self._listened(calibrated(payload, first=first), now) if whole else []
             case Text(text=text):
                 return self.answering.wrote(fence, text)
 

@@ -22,7 +22,7 @@ from latency_bench.wire.server import Server
 from latency_bench.wire.turns import Spoken, speak
 from latency_bench.wire.typed import typed
 
-OFF = ("--no-provisional",)
+OFF = ("--provisional", "off")
 """Flags of a server that recognises, thinks and speaks only when the turn is over."""
 
 INSTRUCTIONS = "You are a helpful voice assistant. Answer in one short sentence."

@@ -9,7 +9,7 @@ from duplex.session.effects import Abort, Update
 from duplex.session.events import CommitAudio, Signalled
 from duplex.session.fence import MAIN
 from duplex.session.notices import ResponseCreated, SpeechStopped
-from duplex.session.reading import AHEAD, certain
+from duplex.session.reading import AHEAD, calibrated, certain
 from duplex.session.settings import SessionSettings
 from tests.session.driver import Driver
 
@@ -27,6 +27,13 @@ from tests.session.driver import Driver
 )
 def test_the_last_word_may_be_half_of_one(heard: str, stays: str) -> None:
     assert certain(heard) == stays
+
+
+def test_a_first_message_is_more_complete_than_a_model_thinks() -> None:
+    assert calibrated(Completeness(probability=0.5), first=True).probability == pytest.approx(5 / 7)
+    assert calibrated(Completeness(probability=0.5), first=False).probability == 0.5
+    for certainty in (0.0, 1.0):
+        assert calibrated(Completeness(probability=certainty), first=True).probability == certainty
 
 
 def so_far(driver: Driver, text: str, end: int = 0) -> None:
