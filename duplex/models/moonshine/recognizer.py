@@ -42,6 +42,9 @@ _EMPTY = np.zeros((1, _HEADS, 0, _HEAD_DIM), dtype=np.float32)
 _FRESH = np.array([False])
 _CACHED = np.array([True])
 
+_QUOTES = "\"' "
+"""Now and then it takes what it hears for direct speech, and puts it in quotes that nobody has spoken."""
+
 _LOOP_PERIOD = 8
 _LOOP_TIMES = 4
 
@@ -118,7 +121,7 @@ class Moonshine:
         if tokens is None:
             return None
         text: str = self._tokenizer.decode(list(tokens), skip_special_tokens=True)
-        return Heard(text=" ".join(text.split()), tokens=tokens)
+        return Heard(text=" ".join(text.split()).strip(_QUOTES), tokens=tokens)
 
     def _decode(
         self, hidden: NDArray[np.float32], *, draft: tuple[int, ...], limit: int, stop: Callable[[], bool]
