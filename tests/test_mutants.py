@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 
 
 ADMISSION = "tests/session/test_admission_machine.py"
+KERNEL = "tests/kernel"
 
 
 @dataclass(frozen=True)
@@ -827,6 +828,209 @@ MUTANTS = [
         "if False:",
         "tests/engine/test_slots.py",
     ),
+    Mutant(
+        "aborted_turns_keep_their_bytes",
+        "session/runner.py",
+        'self._counters["aborted_bytes"] += self._connector.retire(fence)',
+        'self._counters["aborted_bytes"] += 0',
+        KERNEL,
+    ),
+    Mutant(
+        "aborted_sound_waits_to_be_sent",
+        "session/runner.py",
+        'self._counters["aborted_chunks"] += self._outbox.retire(fence)',
+        'self._counters["aborted_chunks"] += 0',
+        KERNEL,
+    ),
+    Mutant(
+        "aborted_stages_work_on",
+        "session/runner.py",
+        "        self._orchestrator.abort(fence)\n        self._live.discard(fence)\n\n    def _play",
+        "        self._live.discard(fence)\n\n    def _play",
+        KERNEL,
+    ),
+    Mutant(
+        "sound_goes_out_under_the_live_fence",
+        "session/runner.py",
+        "            fence=effect.fence,\n            response_id",
+        "            fence=self._core.answering.fence,\n            response_id",
+        KERNEL,
+    ),
+    Mutant(
+        "a_session_that_fails_leaves_its_stages_at_work",
+        "session/runner.py",
+        "            self._abort(fence)\n        self._connector.forget",
+        "            pass\n        self._connector.forget",
+        KERNEL,
+    ),
+    Mutant(
+        "a_lost_report_goes_unnoticed",
+        "session/runner.py",
+        '            self.close("overloaded")',
+        "            pass",
+        KERNEL,
+    ),
+    Mutant(
+        "what_finds_no_room_is_lost_in_silence",
+        "session/runner.py",
+        '            self.close("slow_reader")',
+        "            pass",
+        KERNEL,
+    ),
+    Mutant(
+        "what_finds_no_room_while_nobody_listens_is_no_gap",
+        "session/runner.py",
+        "            self._outbox.journal.drop()\n        else",
+        "            pass\n        else",
+        KERNEL,
+    ),
+    Mutant(
+        "nobody_tells_the_session_of_a_loss",
+        "session/runner.py",
+        '                self.close("disconnected")\n            self._mailbox.nudge()',
+        '                self.close("disconnected")',
+        KERNEL,
+    ),
+    Mutant(
+        "nobody_tells_the_session_of_a_return",
+        "session/runner.py",
+        "        self._outbox.hand_over(generation)\n        self._mailbox.nudge()",
+        "        self._outbox.hand_over(generation)",
+        KERNEL,
+    ),
+    Mutant(
+        "a_number_from_the_future_costs_the_token",
+        "session/runner.py",
+        "        journal.check(seen)\n",
+        "",
+        KERNEL,
+    ),
+    Mutant(
+        "a_former_connection_acknowledges",
+        "session/runner.py",
+        "        if self._lease.owns(generation):\n            self._outbox",
+        "        if True:\n            self._outbox",
+        KERNEL,
+    ),
+    Mutant(
+        "the_former_connection_reads_on",
+        "session/outbox.py",
+        "while owner == self.owner:",
+        "while True:",
+        KERNEL,
+    ),
+    Mutant(
+        "the_former_connection_is_not_let_go",
+        "session/outbox.py",
+        "        self.owner = owner\n        self._wake.set()",
+        "        self.owner = owner",
+        KERNEL,
+    ),
+    Mutant(
+        "the_former_connection_is_not_told_why",
+        "session/attachment.py",
+        "if entry is None and self._runner.replaced(self.generation):",
+        "if entry is None and not self._runner.replaced(self.generation):",
+        KERNEL,
+    ),
+    Mutant(
+        "a_lost_connection_is_kept_as_long_as_its_session",
+        "session/attachment.py",
+        "return self.grace_s > 0",
+        "return False",
+        KERNEL,
+    ),
+    Mutant(
+        "a_connection_is_let_go_before_its_session",
+        "session/host.py",
+        "            if not port.detach():\n                await over.wait()",
+        "            port.detach()",
+        KERNEL,
+    ),
+    Mutant(
+        "what_was_agreed_is_forgotten",
+        "session/host.py",
+        "wire=self.terms.wire",
+        "wire=None",
+        KERNEL,
+    ),
+    Mutant(
+        "a_session_begins_in_a_server_that_ends",
+        "session/host.py",
+        "        if self._closing.is_set():  # between its admission and this line\n            runner.close",
+        "        if self._closing.is_set():  # between its admission and this line\n            str",
+        KERNEL,
+    ),
+    Mutant(
+        "who_never_began_is_never_through",
+        "session/host.py",
+        "living.add_done_callback(lambda _: self._through(visit, over))",
+        "living.add_done_callback(lambda one: None if one.cancelled() else self._through(visit, over))",
+        KERNEL,
+    ),
+    Mutant(
+        "a_cancelled_host_lets_people_in",
+        "session/host.py",
+        "self.close()  # Also where",
+        "pass  # Also where",
+        "tests/session/test_host.py",
+    ),
+    Mutant(
+        "an_earlier_moment_does_not_count",
+        "session/lobby.py",
+        "if self._timer.when() == deadline:",
+        "if deadline is not None:",
+        KERNEL,
+    ),
+    Mutant(
+        "what_was_sent_in_the_queue_is_never_taken",
+        "session/visit.py",
+        "        self._attachment = attachment\n        self._settled.set()",
+        "        self._attachment = attachment",
+        KERNEL,
+    ),
+    Mutant(
+        "aborted_sound_is_sent_by_the_journal",
+        "session/journal.py",
+        "self._waiting = _without(self._waiting, lambda audio: _stale(audio.fence, fence))",
+        "self._waiting = self._waiting",
+        KERNEL,
+    ),
+    Mutant(
+        "who_comes_back_finds_no_room",
+        "session/journal.py",
+        "if 2 * (len(wanted) + len(fresh)) > self._most_waiting:",
+        "if False:",
+        "tests/session/test_journal.py",
+    ),
+    Mutant(
+        "last_words_pile_up",
+        "session/mailbox.py",
+        "        if self._last_word is None:\n            self._last_word = event",
+        "        self._reports.appendleft(event)  # type: ignore[arg-type]",
+        "tests/session/test_mailbox.py",
+    ),
+    Mutant(
+        "whoever_waits_for_room_waits_for_ever",
+        "session/mailbox.py",
+        "        while self.take(clients=True) is not None:\n            pass",
+        "        self._events.clear()",
+        "tests/session/test_mailbox.py",
+    ),
+    Mutant(
+        "a_stopped_request_is_still_reported",
+        "orchestrator/runner.py",
+        "        self._receivers.pop(fence, None)\n        self._happened(Abort",
+        "        self._happened(Abort",
+        KERNEL,
+    ),
+    Mutant(
+        "what_nobody_wants_is_kept",
+        "orchestrator/runner.py",
+        "                    self._connector.take(handle)",
+        "                    pass",
+        KERNEL,
+    ),
 ]
 
 
@@ -841,7 +1045,8 @@ def test_is_killed(mutant: Mutant, tmp_path: Path) -> None:
     for file in ("duplex/__init__.py", "duplex/errors.py", "pyproject.toml"):
         shutil.copy(ROOT / file, copy / file)
     folder = mutant.tests.rpartition("/")[0] if mutant.tests.endswith(".py") else mutant.tests
-    shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for tests in {folder, "tests/session"} if folder == KERNEL else {folder}:
+        shutil.copytree(ROOT / tests, copy / tests, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "tests" / "mutants_conftest.py", copy / "tests" / "conftest.py")
     source = copy / "duplex" / mutant.file
     text = source.read_text()
