@@ -53,9 +53,9 @@ MUTANTS = [
     ),
     Mutant(
         "tell_before_the_fence_moves",
-        "session/core.py",
-        "return [*aborts, *self.listening.onset(signal), *rest, *",
-        "return [*self.listening.onset(signal), *aborts, *rest, *",
+        "session/turns.py",
+        "return [*aborts, *self._listening.onset(signal), *rest, *",
+        "return [*self._listening.onset(signal), *aborts, *rest, *",
     ),
     Mutant(
         "no_limit_ahead",
@@ -84,8 +84,8 @@ MUTANTS = [
     Mutant(
         "close_forgets_the_answer",
         "session/core.py",
-        "            effects.append(Abort(fence=self.answering.fence))\n        self._recognising.clear()",
-        "            pass\n        self._recognising.clear()",
+        "            effects.append(Abort(fence=self.answering.fence))",
+        "            pass",
     ),
     Mutant(
         "close_twice",
@@ -101,9 +101,9 @@ MUTANTS = [
     ),
     Mutant(
         "instructions_change_under_a_turn",
-        "session/core.py",
-        "messages = self.conversation.messages(self.answering.instructions)",
-        "messages = self.conversation.messages(self.settings.instructions)",
+        "session/prompting.py",
+        "messages = self._conversation.messages(self._answering.instructions)",
+        "messages = self._conversation.messages(self._settings.instructions)",
         "tests/session/test_configure.py",
     ),
     Mutant(
@@ -122,9 +122,9 @@ MUTANTS = [
     ),
     Mutant(
         "prompt_before_the_words",
-        "session/core.py",
-        "if not self.answering.waiting or self.conversation.awaits_transcript:",
-        "if not self.answering.waiting:",
+        "session/prompting.py",
+        "if not self._answering.waiting or self._conversation.awaits_transcript:",
+        "if not self._answering.waiting:",
     ),
     Mutant(
         "gate_lets_audio_through",
@@ -140,28 +140,28 @@ MUTANTS = [
     ),
     Mutant(
         "provisional_survives_speech",
-        "session/core.py",
-        "                case Resume():\n                    effects += self._fence_provisional(now)",
+        "session/turns.py",
+        "                case Resume():\n                    effects += self._prompting.fence_provisional(now)",
         "                case Resume():\n                    pass",
     ),
     Mutant(
         "unfinished_word_read",
-        "session/core.py",
-        "return self._read_ahead(certain(transcript.text))",
-        "return self._read_ahead(transcript.text)",
+        "session/prompting.py",
+        "return self.read_ahead(certain(transcript.text))",
+        "return self.read_ahead(transcript.text)",
         "tests/session/test_reading.py",
     ),
     Mutant(
         "judged_words_answered_though_they_went_on",
-        "session/core.py",
-        "if utterance is None or self.listening.paused_at(utterance.fence) != transcript.end:",
+        "session/prompting.py",
+        "if utterance is None or self._listening.paused_at(utterance.fence) != transcript.end:",
         "if utterance is None:",
         "tests/session/test_reading.py",
     ),
     Mutant(
         "judgement_of_other_words_counts",
-        "session/core.py",
-        "whole = self._said is not None and self.reading.words(fence) == self._said.text",
+        "session/prompting.py",
+        "whole = self._said is not None and self._reading.words(fence) == self._said.text",
         "whole = True",
         "tests/session/test_reading.py",
     ),
@@ -283,7 +283,7 @@ MUTANTS = [
     Mutant(
         "nobody_waits_for_recognition",
         "session/core.py",
-        "return self.listening.behind or len(self._recognising) > UNRECOGNISED",
+        "return self.listening.behind or self._recognising.behind",
         "return self.listening.behind",
     ),
     Mutant(

@@ -6,14 +6,11 @@ is not live any more is dropped, whichever way it comes.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from duplex.connector.payload import Completeness, EndOfTurn, Message, Speech, Text, Transcript
+from duplex.connector.payload import Completeness, EndOfTurn, Speech, Text, Transcript
 from duplex.errors import ClientError
 from duplex.session.answering import Answering
 from duplex.session.conversation import Conversation
-from duplex.session.detector import Ask, End, Onset, Pause, Resume
-from duplex.session.effects import Abort, Count, Effect, Note, Release, Tell
+from duplex.session.effects import Abort, Effect, Release, Tell
 from duplex.session.events import (
     AppendAudio,
     Attached,
@@ -40,44 +37,15 @@ from duplex.session.events import (
 )
 from duplex.session.fence import INPUT, Fence
 from duplex.session.history import History
-from duplex.session.item import Item, Part
 from duplex.session.lifetime import Ended, Lifetime, Warned
-from duplex.session.listening import Committed, Listening
-from duplex.session.notices import (
-    AudioCleared,
-    AudioCommitted,
-    Closed,
-    Configured,
-    Ending,
-    ItemAdded,
-    ItemDone,
-    Opened,
-    Refused,
-    Snapshot,
-    Transcribed,
-    TranscriptionFailed,
-)
-from duplex.session.reading import AHEAD, ReadAhead, calibrated, certain
-from duplex.session.settings import Provisional, ResponseOptions, SessionLimits, SessionSettings
+from duplex.session.listening import Listening
+from duplex.session.notices import CLOSING, AudioCleared, Closed, Configured, Ending, Opened, Refused, Snapshot
+from duplex.session.prompting import Prompting
+from duplex.session.reading import AHEAD
+from duplex.session.recognising import Recognising
+from duplex.session.settings import SessionLimits, SessionSettings
+from duplex.session.turns import UserTurns
 from duplex.session.window import Window
-
-UNRECOGNISED = 3
-"""Turns that may wait to be recognised before the client has to wait."""
-
-CLOSING = {
-    "client": "The client closed the session.",
-    "disconnected": "The connection to the client was lost.",
-    "replaced": "Another connection has taken the session over.",
-    "idle": "Nothing was received for too long; open a new session to go on.",
-    "expired": "The session has reached its longest lifetime; open a new one to go on.",
-    "overloaded": "The session's mailbox overflowed; send less at once.",
-    "slow_reader": "The client reads too slowly for the audio that it is sent.",
-    "shutdown": "The server is shutting down.",
-    "state_full": "The server's memory for sessions is spent.",
-    "failed": "The stage that listens has failed.",
-    "error": "The session failed inside the server.",
-}
-"""What is said to a client for each reason of `Close`."""
 
 
 class Session:
@@ -114,11 +82,24 @@ class Session:
             fence=fence, limits=limits, conversation=self.conversation, acknowledged=acknowledged
         )
         self.history = History(session_id=session_id, conversation=self.conversation, answering=self.answering)
-        self.reading = ReadAhead(fence=fence)
-        self._limits = limits
+        self._recognising = Recognising()
+        self.prompting = Prompting(
+            fence=fence,
+            limits=limits,
+            settings=settings,
+            listening=self.listening,
+            conversation=self.conversation,
+            answering=self.answering,
+        )
+        self.turns = UserTurns(
+            limits=limits,
+            listening=self.listening,
+            recognising=self._recognising,
+            conversation=self.conversation,
+            prompting=self.prompting,
+            answering=self.answering,
+        )
         self._lifetime = Lifetime(idle_s=limits.idle_s, lifetime_s=limits.lifetime_s, notice_s=limits.notice_s, now=now)
-        self._recognising: dict[Fence, Committed] = {}
-        self._said: Transcript | None = None  # up to the newest pause, while it is being read
 
     def open(self) -> list[Effect]:
         """The first effects."""
@@ -155,7 +136,7 @@ class Session:
     @property
     def behind(self) -> bool:
         """Whether the client has to wait until the stages have done more of what it has sent."""
-        return self.listening.behind or len(self._recognising) > UNRECOGNISED
+        return self.listening.behind or self._recognising.behind
 
     def wake(self, now: float) -> list[Effect]:
         """Time has passed."""
@@ -204,24 +185,25 @@ class Session:
             case AppendAudio():
                 return self.listening.append(event)
             case CommitAudio(event_id=event_id):
-                return self._commit_by_hand(event_id, now)
+                return self.turns.commit(event_id)
             case ClearAudio():
-                return [*self._fence_provisional(now), *self.listening.clear(), Tell(notice=AudioCleared())]
+                return [*self.prompting.fence_provisional(now), *self.listening.clear(), Tell(notice=AudioCleared())]
             case Configure(settings=settings):
                 self.settings = settings
                 self.listening.configure(settings.turn_detection)
                 self.conversation.configure(settings)
+                self.prompting.configure(settings)
                 return [Tell(notice=Configured(settings=settings))]
             case CreateItem():
                 return self.history.create(event)
             case RetrieveItem():
                 return self.history.retrieve(event)
             case DeleteItem():
-                return [*self.history.delete(event), *self._prompt_if_ready()]
+                return [*self.history.delete(event), *self.prompting.prompt_if_ready()]
             case TruncateItem():
                 return self.history.truncate(event)
             case CreateResponse(options=options, event_id=event_id):
-                return self._create_response(options, event_id, now)
+                return self.prompting.create(options, event_id, now)
             case CancelResponse():
                 return self._cancel_response(event, now)
             case Played():
@@ -231,78 +213,12 @@ class Session:
             case Close(reason=reason):
                 return self._close(reason)
 
-    def _create_response(self, options: ResponseOptions, event_id: str | None, now: float) -> list[Effect]:
-        fenced = self._fence_provisional(now) if self.listening.utterance is not None else []
-        active = self.answering.active_id
-        if active is not None:
-            message = f"The response {active!r} is active; wait for response.done, or cancel it first."
-            raise ClientError(message, code="conversation_already_has_active_response", event_id=event_id)
-        effects = self.answering.create(self.settings, options, announce=True)
-        return [*fenced, *effects, *self._prompt_if_ready()]
-
     def _cancel_response(self, event: CancelResponse, now: float) -> list[Effect]:
         active = self.answering.active_id if self.answering.announced else None
         if active is None or event.response_id not in (None, active):
             message = "There is no active response to cancel."
             raise ClientError(message, code="response_cancel_not_active", event_id=event.event_id)
         return self.answering.interrupt(now, "client_cancelled")
-
-    # The user's turn ------------------------------------------------------------------------
-
-    def _commit_by_hand(self, event_id: str | None, now: float) -> list[Effect]:
-        effects, committed = self.listening.commit(None)
-        if committed is None:
-            message = "There is no audio to commit: append some first."
-            raise ClientError(message, code="input_audio_buffer_commit_empty", event_id=event_id)
-        return [*effects, *self._committed(committed, now)]
-
-    def _onset(self, signal: Onset, now: float) -> list[Effect]:
-        detection = self.listening.detection
-        effects: list[Effect] = []
-        if detection is not None and detection.interrupt_response:
-            effects += self.answering.interrupt(now, "turn_detected")
-        # The client hears of the speech first, and then what it did to the answer; the fence has moved before both.
-        aborts = [effect for effect in effects if isinstance(effect, Abort)]
-        rest = [effect for effect in effects if not isinstance(effect, Abort)]
-        return [*aborts, *self.listening.onset(signal), *rest, *self._read_ahead("")]
-
-    def _end(self, signal: End, now: float) -> list[Effect]:
-        effects, committed = self.listening.commit(signal)
-        return [*effects, *(self._committed(committed, now) if committed is not None else [])]
-
-    def _committed(self, committed: Committed, now: float) -> list[Effect]:
-        utterance = committed.utterance
-        audio_ms = self.listening.ms(self.listening.position - utterance.start)
-        item = Item(
-            item_id=utterance.item_id,
-            role="user",
-            status="completed",
-            parts=(Part(kind="audio", text=None, audio_ms=audio_ms),),
-        )
-        previous = self.conversation.insert(item)
-        self._recognising[utterance.fence] = committed
-        effects: list[Effect] = [
-            Tell(notice=AudioCommitted(item_id=item.item_id, previous_item_id=previous)),
-            Tell(notice=ItemAdded(item=item, previous_item_id=previous)),
-            Tell(notice=ItemDone(item=item, previous_item_id=previous)),
-        ]
-        detection = self.listening.detection
-        if not committed.detected or detection is None or not detection.create_response:
-            return effects
-        if self.answering.announced:
-            message = "The turn was not answered: a response was active, and interrupt_response is off."
-            error = ClientError(message, code="conversation_already_has_active_response")
-            return [*effects, Tell(notice=Refused(error=error))]
-        if self.answering.active_id is None:  # It may have been begun in the pause, or be owed since the turn before.
-            effects += self.answering.create(self.settings, ResponseOptions(), announce=False)
-        response_id = self.answering.live_id()
-        silence = self.listening.position - committed.speech_end
-        ago_s = silence / self._limits.input_hz
-        return [
-            *effects,
-            Note(response_id=response_id, name="speech_end", ago_s=ago_s, fence=utterance.fence),
-            Note(response_id=response_id, name="turn_end"),
-        ]
 
     # What the stages report -----------------------------------------------------------------
 
@@ -315,11 +231,11 @@ class Session:
             case Completed(fence=fence) if fence == self.listening.fence:
                 return self._close("failed")
             case Completed(fence=fence) | Failed(fence=fence) if fence.lane == AHEAD:
-                return self._read(fence, now)
+                return self.prompting.read(fence, now)
             case Completed(fence=fence) if fence in self._recognising:
-                return self._unrecognised(fence, "Recognition ended without a transcript.", now)
+                return self.turns.unrecognised(fence, "Recognition ended without a transcript.", now)
             case Completed(fence=fence) if self.listening.hears(fence):
-                return self._lost("recognition ended before the turn did", now)
+                return self.turns.lost("recognition ended before the turn did", now)
             case Completed():
                 return self.answering.completed(report, now)
             case Failed():
@@ -329,182 +245,31 @@ class Session:
         fence, payload = report.fence, report.payload
         match payload:
             case Speech() | EndOfTurn():
-                return self._listened(payload, now) if fence == self.listening.fence else []
+                return self.turns.hear(payload, now) if fence == self.listening.fence else []
             case Transcript():
-                self.listening.heard(fence, payload.end)
-                return self._transcribed(fence, payload, now) if payload.final else self._so_far(fence, payload)
+                return self.turns.transcribed(fence, payload, now)
             case Completeness():
-                whole = self._said is not None and self.reading.words(fence) == self._said.text
-                first = not any(item.text for item in self.conversation.items)
-                return self._listened(calibrated(payload, first=first), now) if whole else []
+                judged = self.prompting.judged(fence, payload)
+                return self.turns.hear(judged, now) if judged is not None else []
             case Text(text=text):
                 return self.answering.wrote(fence, text)
-
-    def _listened(self, heard: Speech | EndOfTurn | Completeness, now: float) -> list[Effect]:
-        effects: list[Effect] = []
-        for signal in self.listening.hear(heard):
-            match signal:
-                case Onset():
-                    effects += self._onset(signal, now)
-                case Resume():
-                    effects += self._fence_provisional(now)
-                case Pause() if self._limits.provisional is Provisional.OFF:
-                    pass
-                case Pause() | Ask():
-                    effects += self.listening.mark(signal)
-                case End():
-                    effects += self._end(signal, now)
-        return effects
-
-    def _transcribed(self, fence: Fence, transcript: Transcript, now: float) -> list[Effect]:
-        committed = self._recognising.pop(fence, None)
-        if committed is None:
-            return []
-        item_id = committed.utterance.item_id
-        audio_ms = self._set_transcript(item_id, transcript.text)
-        told = Transcribed(item_id=item_id, text=transcript.text, audio_ms=audio_ms)
-        effects: list[Effect] = [Tell(notice=told)]
-        unseen = self.answering.active_id is not None and not self.answering.announced
-        if unseen and not self._words_to_answer(transcript):
-            # A noise ended a "turn" without words: there is nothing to answer, and nobody was told of an answer.
-            return [*effects, *self.answering.interrupt(now, "turn_detected")]
-        return [*effects, *self._words_known(now)]
-
-    def _words_known(self, now: float) -> list[Effect]:
-        return self._confirm(now) if self.answering.provisional else self._prompt_if_ready()
-
-    @property
-    def _answers_early(self) -> bool:
-        detection = self.listening.detection
-        answered = detection is not None and detection.create_response
-        return answered and self._limits.provisional is Provisional.ANSWER
-
-    def _read_ahead(self, words: str) -> list[Effect]:
-        """The user is speaking, and these are the words so far: so much of the prompt can be read already."""
-        idle = self.answering.active_id is None and not self.conversation.awaits_transcript
-        if not idle or not self._answers_early:
-            return []
-        return self.reading.read(
-            self.conversation.messages(self.settings.instructions),
-            words,
-            generation=self.listening.generation,
-            max_tokens=self.answering.most_tokens(self.settings, ResponseOptions()),
-        )
-
-    def _so_far(self, fence: Fence, transcript: Transcript) -> list[Effect]:
-        """This is what was said until now. Where the user has paused it may be all, and is judged and then answered."""
-        if not self.listening.hears(fence) or not self._answers_early or not transcript.text.strip():
-            return []
-        if self.listening.paused_at(fence) != transcript.end:
-            return self._read_ahead(certain(transcript.text))
-        self._said = transcript
-        return self._read_ahead(transcript.text)
-
-    def _read(self, fence: Fence, now: float) -> list[Effect]:
-        """The language model has read so far."""
-        words, said = self.reading.words(fence), self._said
-        effects = self.reading.ended(fence)
-        if said is None or words != said.text:
-            return effects
-        self._said = None
-        return [*effects, *self._paused(said, now)]
-
-    def _paused(self, transcript: Transcript, now: float) -> list[Effect]:
-        """Begin to answer behind a shut gate."""
-        utterance = self.listening.utterance
-        if utterance is None or self.listening.paused_at(utterance.fence) != transcript.end:
-            return []
-        taken = self.answering.active_id is not None and not self.answering.provisional
-        if taken or self.conversation.awaits_transcript:
-            return []
-        said = Message(role="user", text=transcript.text)
-        messages = (*self.conversation.messages(self.settings.instructions), said)
-        if self.answering.answers(messages, self.settings):
-            return []
-        return [
-            *self._fence_provisional(now),
-            Count(what="provisional_turns"),
-            *self.reading.stop(),
-            *self.answering.create(self.settings, ResponseOptions(), announce=False),
-            *self.answering.prompt(messages, announce=False),
-        ]
-
-    def _fence_provisional(self, now: float) -> list[Effect]:
-        """The turn goes on, or is gone: what was begun to answer it was never there."""
-        if not self.answering.provisional:
-            return []
-        return [Count(what="provisional_turns_fenced"), *self.answering.interrupt(now, "turn_detected")]
-
-    def _confirm(self, now: float) -> list[Effect]:
-        """The turn is over and its words are final: open the gate, or begin again where they are other words."""
-        messages = self.conversation.messages(self.settings.instructions)
-        if self.conversation.awaits_transcript:
-            return []
-        if self.answering.answers(messages, self.settings):
-            return [Count(what="provisional_turns_confirmed"), *self.answering.confirm(now)]
-        return [
-            *self._fence_provisional(now),
-            *self.answering.create(self.settings, ResponseOptions(), announce=False),
-            *self._prompt_if_ready(),
-        ]
-
-    def _words_to_answer(self, transcript: Transcript) -> bool:
-        return bool(transcript.text.strip()) or self.conversation.awaits_transcript
-
-    def _set_transcript(self, item_id: str, text: str) -> int:
-        item = self.conversation.get(item_id)
-        if item is None:
-            return 0
-        part = replace(item.parts[0], text=text)
-        self.conversation.replace(replace(item, parts=(part,)))
-        return part.audio_ms
-
-    def _prompt_if_ready(self) -> list[Effect]:
-        """Give a waiting answer its prompt, once all that was said is recognised."""
-        if not self.answering.waiting or self.conversation.awaits_transcript:
-            return []
-        messages = self.conversation.messages(self.answering.instructions)
-        return [*self.reading.stop(), *self.answering.prompt(messages, announce=True)]
 
     def _failed(self, report: Failed, now: float) -> list[Effect]:
         if report.fence == self.listening.fence:
             return self._close("failed")
         if report.fence in self._recognising:
-            return self._unrecognised(report.fence, str(report.error), now)
+            return self.turns.unrecognised(report.fence, str(report.error), now)
         if self.listening.hears(report.fence):
-            return self._lost(str(report.error), now)
+            return self.turns.lost(str(report.error), now)
         if self.answering.active_id is not None and report.fence == self.answering.fence:
-            return self._answer_failed(report, now)
+            return self.prompting.failed(report, now)
         return []
-
-    def _answer_failed(self, report: Failed, now: float) -> list[Effect]:
-        owed = self.answering.provisional and self.listening.utterance is None
-        effects = self.answering.interrupt(now, "failed", error=str(report.error))
-        if not owed:
-            return effects
-        # It had been begun too early, and failed unseen: the turn is over by now, and is answered all the same.
-        return [*effects, *self.answering.create(self.settings, ResponseOptions(), announce=False)]
-
-    def _lost(self, why: str, now: float) -> list[Effect]:
-        message = f"What was being said is lost, please say it again: {why}."
-        error = ClientError(message, code="transcription_failed", kind="server_error")
-        return [*self._fence_provisional(now), *self.listening.clear(), Tell(notice=Refused(error=error))]
-
-    def _unrecognised(self, fence: Fence, message: str, now: float) -> list[Effect]:
-        item_id = self._recognising.pop(fence).utterance.item_id
-        self._set_transcript(item_id, "")
-        return [Tell(notice=TranscriptionFailed(item_id=item_id, message=message)), *self._words_known(now)]
 
     def _close(self, reason: str) -> list[Effect]:
         self.closed = True
-        effects: list[Effect] = [
-            *self.listening.close(),
-            *self.reading.stop(),
-            *(Abort(fence=fence) for fence in self._recognising),
-        ]
+        effects = [*self.listening.close(), *self.prompting.close(), *self._recognising.close()]
         if self.answering.active_id is not None:
             effects.append(Abort(fence=self.answering.fence))
-        self._recognising.clear()
         message = CLOSING.get(reason, reason)
         return [
             *effects,

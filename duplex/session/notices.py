@@ -237,6 +237,22 @@ class Closed:
     message: str
 
 
+CLOSING = {
+    "client": "The client closed the session.",
+    "disconnected": "The connection to the client was lost.",
+    "replaced": "Another connection has taken the session over.",
+    "idle": "Nothing was received for too long; open a new session to go on.",
+    "expired": "The session has reached its longest lifetime; open a new one to go on.",
+    "overloaded": "The session's mailbox overflowed; send less at once.",
+    "slow_reader": "The client reads too slowly for the audio that it is sent.",
+    "shutdown": "The server is shutting down.",
+    "state_full": "The server's memory for sessions is spent.",
+    "failed": "The stage that listens has failed.",
+    "error": "The session failed inside the server.",
+}
+"""What is said to a client for each reason of `Close`."""
+
+
 Notice = (
     Queued
     | Opened
