@@ -84,8 +84,8 @@ MUTANTS = [
     Mutant(
         "close_forgets_the_answer",
         "session/core.py",
-        "            effects.append(Abort(fence=self.answering.fence))",
-        "            pass",
+        'effects += self.answering.interrupt(now, "closed")',
+        "pass",
     ),
     Mutant(
         "close_twice",
@@ -156,6 +156,13 @@ MUTANTS = [
         "session/prompting.py",
         "if utterance is None or self._listening.paused_at(utterance.fence) != transcript.end:",
         "if utterance is None:",
+        "tests/session/test_reading.py",
+    ),
+    Mutant(
+        "answered_whatever_it_sounds_like",
+        "session/prompting.py",
+        "if self._judged is None or not self._listening.likely:",
+        "if self._judged is None:",
         "tests/session/test_reading.py",
     ),
     Mutant(

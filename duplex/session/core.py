@@ -10,7 +10,7 @@ from duplex.connector.payload import Completeness, EndOfTurn, Speech, Text, Tran
 from duplex.errors import ClientError
 from duplex.session.answering import Answering
 from duplex.session.conversation import Conversation
-from duplex.session.effects import Abort, Effect, Release, Tell
+from duplex.session.effects import Effect, Release, Tell
 from duplex.session.events import (
     AppendAudio,
     Attached,
@@ -148,7 +148,7 @@ class Session:
                 case Warned(reason=reason, in_s=in_s):
                     effects.append(Tell(notice=Ending(reason=reason, in_s=in_s)))
                 case Ended(reason=reason):
-                    return [*effects, *self._close(reason)]
+                    return [*effects, *self._close(reason, now)]
         return effects
 
     def _not_idle(self, effects: list[Effect], now: float) -> list[Effect]:
@@ -211,7 +211,7 @@ class Session:
             case Unreadable(error=error):
                 raise error
             case Close(reason=reason):
-                return self._close(reason)
+                return self._close(reason, now)
 
     def _cancel_response(self, event: CancelResponse, now: float) -> list[Effect]:
         active = self.answering.active_id if self.answering.announced else None
@@ -229,7 +229,7 @@ class Session:
             case Spoke(fence=fence, handle=handle):
                 return self.answering.spoke(fence, handle, now)
             case Completed(fence=fence) if fence == self.listening.fence:
-                return self._close("failed")
+                return self._close("failed", now)
             case Completed(fence=fence) | Failed(fence=fence) if fence.lane == AHEAD:
                 return self.prompting.read(fence, now)
             case Completed(fence=fence) if fence in self._recognising:
@@ -256,7 +256,7 @@ class Session:
 
     def _failed(self, report: Failed, now: float) -> list[Effect]:
         if report.fence == self.listening.fence:
-            return self._close("failed")
+            return self._close("failed", now)
         if report.fence in self._recognising:
             return self.turns.unrecognised(report.fence, str(report.error), now)
         if self.listening.hears(report.fence):
@@ -265,11 +265,11 @@ class Session:
             return self.prompting.failed(report, now)
         return []
 
-    def _close(self, reason: str) -> list[Effect]:
+    def _close(self, reason: str, now: float) -> list[Effect]:
         self.closed = True
         effects = [*self.listening.close(), *self.prompting.close(), *self._recognising.close()]
         if self.answering.active_id is not None:
-            effects.append(Abort(fence=self.answering.fence))
+            effects += self.answering.interrupt(now, "closed")
         message = CLOSING.get(reason, reason)
         return [
             *effects,

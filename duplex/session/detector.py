@@ -110,6 +110,7 @@ class DetectorPolicy:
         silence_ms: silence that ends the turn without asking; None asks instead.
         ask_ms: silences at which to ask; `ask_again_ms`: more silence before each further question.
         sure: an answer from which on nothing more is asked.
+        likely: an answer to the turn may begin from this probability on.
         kept: of the answers to one pause so many count, the newest, by their mean: each for itself is uncertain, and
             another one with every few frames more of silence.
         enough: what ends the turn. A pause inside a sentence
@@ -126,6 +127,7 @@ class DetectorPolicy:
     ask_ms: tuple[int, ...] = (96, 144)
     ask_again_ms: int = 200
     sure: float = 0.9875
+    likely: float = 0.7
     kept: int = 2
     enough: tuple[Enough, ...] = (
         Enough(sound=0.975, words=0.7, silence_ms=256),
@@ -255,6 +257,13 @@ class TurnDetector:
             self._asked = self._position
             return [Ask(start=self._start, end=self._position)]
         return []
+
+    @property
+    def likely(self) -> bool:
+        """Whether the user has paused, and it sounds as if it were the end where that is asked."""
+        if self.state is not TurnState.PAUSED or self._policy.silence_ms is not None:
+            return self.state is TurnState.PAUSED
+        return bool(self._answers) and sum(self._answers) / len(self._answers) >= self._policy.likely
 
     @property
     def _is_enough(self) -> bool:

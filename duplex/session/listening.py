@@ -112,6 +112,11 @@ class Listening:
         """Where the speech that `fence` recognises has paused; None where it goes on, or is over."""
         return self._detector.paused_at if self._detector is not None and self.hears(fence) else None
 
+    @property
+    def likely(self) -> bool:
+        """Whether the user has paused and seems to have come to an end."""
+        return self._detector is not None and self._detector.likely
+
     def ms(self, position: int) -> int:
         """A position in milliseconds."""
         return position * 1000 // self._limits.input_hz

@@ -44,6 +44,7 @@ class Prompting:
         self._answering = answering
         self._reading = ReadAhead(fence=fence)
         self._said: Transcript | None = None  # up to the newest pause, while it is being read
+        self._judged: Transcript | None = None  # the same once it has been read, until it is answered
 
     def configure(self, settings: SessionSettings) -> None:
         """Answers that begin from now on are under these."""
@@ -90,8 +91,15 @@ class Prompting:
         effects = self._reading.ended(fence)
         if said is None or words != said.text:
             return effects
-        self._said = None
-        return [*effects, *self._paused(said, now)]
+        self._said, self._judged = None, said
+        return [*effects, *self.answer_early(now)]
+
+    def answer_early(self, now: float) -> list[Effect]:
+        """Begin to answer, once the words up to the pause are judged and the turn sounds as if it were over."""
+        if self._judged is None or not self._listening.likely:
+            return []
+        judged, self._judged = self._judged, None
+        return self._paused(judged, now)
 
     def _paused(self, transcript: Transcript, now: float) -> list[Effect]:
         """Begin to answer behind a shut gate."""

@@ -65,7 +65,7 @@ class UserTurns:
                     effects += self._listening.mark(signal)
                 case End():
                     effects += self._end(signal, now)
-        return effects
+        return [*effects, *self._prompting.answer_early(now)] if isinstance(heard, EndOfTurn) else effects
 
     def _onset(self, signal: Onset, now: float) -> list[Effect]:
         detection = self._listening.detection

@@ -165,6 +165,7 @@ class Driver:
             fence, mark = self.marks[-1]
             self.do(Signalled(fence=fence, payload=Transcript(text=text, end=mark.end, final=False)))
             self.read()
+            self.answer(0.96)
 
     @property
     def reading(self) -> Fence | None:

@@ -15,6 +15,7 @@ from duplex.session.events import (
     Attached,
     CancelResponse,
     ClearAudio,
+    Close,
     CommitAudio,
     Configure,
     CreateItem,
@@ -191,7 +192,7 @@ def provisional() -> Driver:
     """A driver whose session has begun to answer in a pause, and has made a second of audio for it."""
     driver = Driver()
     driver.speak(20)
-    driver.microphone([0.01, 0.01])
+    driver.microphone([0.01] * 3)
     driver.recognise_pause("What is it?")
     fence = driver.main
     assert fence is not None
@@ -268,7 +269,7 @@ def test_a_provisional_answer_that_fails_is_not_missed() -> None:
     for after_the_end in (False, True):
         driver = Driver()
         driver.speak(20)
-        driver.microphone([0.01, 0.01])
+        driver.microphone([0.01] * 3)
         driver.recognise_pause("What is it?")
         if after_the_end:
             driver.silence()
@@ -295,7 +296,7 @@ def test_the_client_does_not_see_a_provisional_answer() -> None:
 def test_provisional_turns_can_be_off(what: Provisional) -> None:
     driver = Driver(limits=replace(LIMITS, provisional=what))
     driver.speak(20)
-    driver.microphone([0.01, 0.01])
+    driver.microphone([0.01] * 3)
     driver.recognise_pause("What is it?")
     assert driver.main is None
     assert not driver.readings
@@ -630,3 +631,13 @@ def test_only_who_was_asked_to_says_what_it_has_played() -> None:
     answering(driver, "One")
     driver.do(Played(item_id=driver.played[-1].item_id, samples=1))
     assert driver.told(Refused)[0].error.code == "playback_reckoned"
+
+
+def test_an_answer_ends_before_its_session_does() -> None:
+    driver = Driver()
+    answering(driver, "One", " two", " three", seconds=6.0)
+    driver.pass_time(0.3)
+    driver.do(Close(reason="client"))
+    assert [type(notice) for notice in driver.notices[-2:]] == [ResponseDone, Closed]
+    assert driver.told(ResponseDone)[0].response.status == "cancelled"
+    assert not driver.open_responses

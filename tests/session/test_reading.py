@@ -10,7 +10,7 @@ from duplex.session.events import CommitAudio, Signalled
 from duplex.session.fence import MAIN
 from duplex.session.notices import ResponseCreated, SpeechStopped
 from duplex.session.reading import AHEAD, calibrated, certain
-from duplex.session.settings import SessionSettings
+from duplex.session.settings import ServerVad, SessionSettings
 from tests.session.driver import Driver
 
 
@@ -78,10 +78,38 @@ def test_the_words_of_a_pause_are_judged_whole_before_they_are_answered() -> Non
     driver.microphone([0.0])
     so_far(driver, "What is it?", end=driver.marks[-1][1].end)
     assert read(driver)[-1] == "What is it?"
+    driver.microphone([0.0] * 2)
+    driver.answer(0.96)
     assert driver.main is None
     driver.read()
     assert driver.main is not None
     assert driver.counts == {"provisional_turns": 1}
+
+
+def test_no_answer_is_begun_to_what_does_not_sound_as_if_it_were_over() -> None:
+    driver = Driver()
+    driver.speak(10)
+    driver.read()
+    driver.microphone([0.0])
+    so_far(driver, "What is it?", end=driver.marks[-1][1].end)
+    driver.read()
+    driver.microphone([0.0] * 2)
+    assert driver.main is None, "nobody has said yet how it sounds"
+    driver.answer(0.5)
+    assert driver.main is None
+    driver.microphone([0.0] * 2)
+    driver.answer(0.95)
+    assert driver.main is not None, "together the answers are likely enough"
+
+
+def test_where_no_one_is_asked_an_answer_is_begun_in_the_pause() -> None:
+    driver = Driver(settings=SessionSettings(turn_detection=ServerVad()))
+    driver.speak(10)
+    driver.read()
+    driver.microphone([0.0])
+    so_far(driver, "What is it?", end=driver.marks[-1][1].end)
+    driver.read()
+    assert driver.main is not None
 
 
 def test_a_judgement_ends_a_turn_that_waited_for_it() -> None:
@@ -137,6 +165,8 @@ def test_a_reading_that_fails_costs_nothing_but_time() -> None:
     so_far(driver, "What is it?", end=driver.marks[-1][1].end)
     assert driver.reading is not None
     driver.fail(driver.reading)
+    driver.microphone([0.0] * 2)
+    driver.answer(0.96)
     assert driver.main is not None, "it is answered unjudged"
 
 

@@ -143,7 +143,7 @@ class SessionMachine(RuleBasedStateMachine):
     def a_provisional_turn(self, text: str, goes_on: bool, other: bool) -> None:
         """Begun in a pause; then the user goes on, or has said just that, or something else after all."""
         self.driver.speak()
-        self.driver.microphone([0.01, 0.01])
+        self.driver.microphone([0.01] * 3)
         self.driver.recognise_pause(text)
         main = self.driver.main
         if main is not None:
