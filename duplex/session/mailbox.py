@@ -35,7 +35,9 @@ class Mailbox:
         return len(self._events) + len(self._reports) + (self._last_word is not None)
 
     async def send(self, event: ClientEvent, wanted: Callable[[], bool]) -> bool:
-        """Put a client's event in; waits for room. False where it is not `wanted` by then, or after `close`."""
+        """Put a client's event in; waits for room. False where it is not `wanted`, now or by then, or after `close`."""
+        if self._closed or not wanted():
+            return False
         await self._room.acquire()
         if self._closed or not wanted():
             self._room.release()
