@@ -129,14 +129,14 @@ MUTANTS = [
     Mutant(
         "gate_lets_audio_through",
         "session/answering.py",
-        "if answer is None or not answer.announced:\n            return []\n        first",
-        "if answer is None:\n            return []\n        first",
+        "if answer is None or not answer.announced:\n            return []\n        effects",
+        "if answer is None:\n            return []\n        effects",
     ),
     Mutant(
         "gate_lets_words_through",
         "session/answering.py",
-        "*(self._say(answer, text) if answer.announced else [])",
-        "*self._say(answer, text)",
+        "*(answer.say(text, self._conversation) if answer.announced else [])",
+        "*answer.say(text, self._conversation)",
     ),
     Mutant(
         "provisional_survives_speech",
@@ -572,15 +572,15 @@ MUTANTS = [
     Mutant(
         "old_generation_goes_on",
         "session/answering.py",
-        "        self._generation = generation\n        self._halted = False",
-        "        self._halted = False",
+        "        self._generation = generation\n        self.ledgers.go_on",
+        "        self.ledgers.go_on",
         "tests/session/test_core.py",
     ),
     Mutant(
         "interrupted_tail_is_sent_again",
         "session/answering.py",
-        "return [Abort(fence=stale), self._silence(*tail)]",
-        "return [self._silence(*tail)]",
+        "return [Abort(fence=stale), answer.silence(heard)]",
+        "return [answer.silence(heard)]",
         "tests/session/test_core.py",
     ),
     Mutant(
