@@ -830,7 +830,7 @@ MUTANTS = [
     ),
     Mutant(
         "aborted_turns_keep_their_bytes",
-        "session/runner.py",
+        "session/requests.py",
         'self._counters["aborted_bytes"] += self._connector.retire(fence)',
         'self._counters["aborted_bytes"] += 0',
         KERNEL,
@@ -844,9 +844,9 @@ MUTANTS = [
     ),
     Mutant(
         "aborted_stages_work_on",
-        "session/runner.py",
-        "        self._orchestrator.abort(fence)\n        self._live.discard(fence)\n\n    def _play",
-        "        self._live.discard(fence)\n\n    def _play",
+        "session/requests.py",
+        "        self._orchestrator.abort(fence)\n        self._live.discard(fence)\n\n    def forget",
+        "        self._live.discard(fence)\n\n    def forget",
         KERNEL,
     ),
     Mutant(
@@ -859,8 +859,8 @@ MUTANTS = [
     Mutant(
         "a_session_that_fails_leaves_its_stages_at_work",
         "session/runner.py",
-        "            self._abort(fence)\n        self._connector.forget",
-        "            pass\n        self._connector.forget",
+        "            self._abort(fence)\n        self._requests.forget",
+        "            pass\n        self._requests.forget",
         KERNEL,
     ),
     Mutant(
