@@ -30,7 +30,7 @@ from duplex.orchestrator.trace import TraceLog
 from duplex.session.admission import Admission
 from duplex.session.holdings import HOST_MEMORY
 from duplex.session.host import Host
-from duplex.session.runner import ring_bytes
+from duplex.session.ring import ring_bytes
 from duplex.session.settings import Provisional, SessionLimits, SessionSettings
 from duplex.session.tariff import Tariff
 from duplex.state.ref import StateRef

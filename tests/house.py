@@ -20,6 +20,7 @@ RUNNERS = (
     "duplex.session.lobby",
     "duplex.session.mailbox",
     "duplex.session.outbox",
+    "duplex.session.requests",
     "duplex.session.runner",
     "duplex.session.visit",
 )

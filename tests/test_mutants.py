@@ -129,14 +129,14 @@ MUTANTS = [
     Mutant(
         "gate_lets_audio_through",
         "session/answering.py",
-        "if answer is None or not answer.announced:\n            return []\n        first",
-        "if answer is None:\n            return []\n        first",
+        "if answer is None or not answer.announced:\n            return []\n        effects",
+        "if answer is None:\n            return []\n        effects",
     ),
     Mutant(
         "gate_lets_words_through",
         "session/answering.py",
-        "*(self._say(answer, text) if answer.announced else [])",
-        "*self._say(answer, text)",
+        "*(answer.say(text, self._conversation) if answer.announced else [])",
+        "*answer.say(text, self._conversation)",
     ),
     Mutant(
         "provisional_survives_speech",
@@ -579,15 +579,15 @@ MUTANTS = [
     Mutant(
         "old_generation_goes_on",
         "session/answering.py",
-        "        self._generation = generation\n        self._halted = False",
-        "        self._halted = False",
+        "        self._generation = generation\n        self.ledgers.go_on",
+        "        self.ledgers.go_on",
         "tests/session/test_core.py",
     ),
     Mutant(
         "interrupted_tail_is_sent_again",
         "session/answering.py",
-        "return [Abort(fence=stale), self._silence(*tail)]",
-        "return [self._silence(*tail)]",
+        "return [Abort(fence=stale), answer.silence(heard)]",
+        "return [answer.silence(heard)]",
         "tests/session/test_core.py",
     ),
     Mutant(
@@ -837,7 +837,7 @@ MUTANTS = [
     ),
     Mutant(
         "aborted_turns_keep_their_bytes",
-        "session/runner.py",
+        "session/requests.py",
         'self._counters["aborted_bytes"] += self._connector.retire(fence)',
         'self._counters["aborted_bytes"] += 0',
         KERNEL,
@@ -851,9 +851,9 @@ MUTANTS = [
     ),
     Mutant(
         "aborted_stages_work_on",
-        "session/runner.py",
-        "        self._orchestrator.abort(fence)\n        self._live.discard(fence)\n\n    def _play",
-        "        self._live.discard(fence)\n\n    def _play",
+        "session/requests.py",
+        "        self._orchestrator.abort(fence)\n        self._live.discard(fence)\n\n    def forget",
+        "        self._live.discard(fence)\n\n    def forget",
         KERNEL,
     ),
     Mutant(
@@ -866,8 +866,8 @@ MUTANTS = [
     Mutant(
         "a_session_that_fails_leaves_its_stages_at_work",
         "session/runner.py",
-        "            self._abort(fence)\n        self._connector.forget",
-        "            pass\n        self._connector.forget",
+        "            self._abort(fence)\n        self._requests.forget",
+        "            pass\n        self._requests.forget",
         KERNEL,
     ),
     Mutant(

@@ -6,45 +6,20 @@ import asyncio
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from duplex.connector.base import Connector, Handle
-from duplex.connector.payload import Kind, Payload
+from duplex.connector.payload import Payload
 from duplex.engine.base import Sink, StageEvent, StageFailed, StageFinished, StageOutput, StageRequest
+from duplex.engine.live import Chunk, LiveRequest
 from duplex.engine.pool import WorkerPool
-from duplex.engine.worker import Cancellable, Speculative, Worker, WorkerFactory
+from duplex.engine.worker import Usage, WorkerFactory
 from duplex.errors import DuplexError, PoolFull, StageError, StaleFence, StateError, UnknownHandle
 from duplex.session.fence import Fence
 
 _log = logging.getLogger(__name__)
-
-
-class _Chunk(NamedTuple):
-    handle: Handle | None
-    final: bool
-
-
-class _Live:
-    """One request between `submit` and the close of its worker. Every field is guarded by the engine's lock.
-
-    `queued` is the right to touch the worker: it is True while a job of this request waits or runs, and there is never
-    a second one.
-    """
-
-    __slots__ = ("final", "inbox", "over", "queued", "request", "running", "worker")
-
-    def __init__(self, request: StageRequest) -> None:
-        self.request = request
-        self.worker: Worker | None = None
-        self.inbox: deque[_Chunk] = deque()
-        self.queued = False
-        self.running = False
-        self.final = False
-        self.over = False
 
 
 def _wake(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
@@ -97,7 +72,7 @@ class PooledEngine:
         self._max_requests = max_requests
         self._max_inbox = max_inbox
         self._lock = threading.RLock()
-        self._requests: dict[Fence, _Live] = {}
+        self._requests: dict[Fence, LiveRequest] = {}
         self._spent: dict[str, float] = {}
         self._sink: Sink | None = None
         self._on_drained: Callable[[], None] | None = None
@@ -161,7 +136,7 @@ class PooledEngine:
             if len(self._requests) >= self._max_requests:
                 self._sink(self._failure(request.fence, f"has {self._max_requests} requests already; try again later"))
                 return
-            live = self._requests[request.fence] = _Live(request)
+            live = self._requests[request.fence] = LiveRequest(request, self._lock)
             self._spent.setdefault(request.fence.session_id, 0.0)
             self._enqueue(live)
 
@@ -177,7 +152,7 @@ class PooledEngine:
                 self._close_when_free(live)
             elif handle is not None or final:
                 live.final = final
-                live.inbox.append(_Chunk(handle, final))
+                live.inbox.append(Chunk(handle, final))
                 if not live.queued:
                     self._enqueue(live)
 
@@ -191,7 +166,7 @@ class PooledEngine:
 
     # What follows up to `_step` runs under the lock, on whichever thread called.
 
-    def _enqueue(self, live: _Live) -> None:
+    def _enqueue(self, live: LiveRequest) -> None:
         live.queued = True
         try:
             self._pool.submit(self._priority, partial(self._step, live))
@@ -200,7 +175,7 @@ class PooledEngine:
             self._end(live, self._failure(live.request.fence, str(error)))
             self._close_when_free(live)
 
-    def _end(self, live: _Live, last_word: StageEvent | None) -> None:
+    def _end(self, live: LiveRequest, last_word: StageEvent | None) -> None:
         """Mark the request as over, say its last word if it has one, and give back the input that it will not use."""
         if live.over:
             return
@@ -210,10 +185,9 @@ class PooledEngine:
         if last_word is not None and self._sink is not None:
             self._sink(last_word)
 
-    def _close_when_free(self, live: _Live) -> None:
+    def _close_when_free(self, live: LiveRequest) -> None:
         """See to it that a worker whose request is over is closed: by its own job if it has one, else by a new one."""
-        if live.running and isinstance(live.worker, Cancellable):
-            live.worker.cancel()
+        live.cancel()
         if live.queued:
             return
         live.queued = True
@@ -232,19 +206,20 @@ class PooledEngine:
 
     # What follows runs on the pool's threads.
 
-    def _step(self, live: _Live) -> None:
+    def _step(self, live: LiveRequest) -> None:
         """Run one chunk of one request, then queue for the next one, or close."""
         fence = live.request.fence
         began_s = time.thread_time()
         try:
-            self._advance(live)
+            usage = live.advance(self._factory, self._connector.take, partial(self._emit, live))
+            if usage is not None:
+                self._finish(live, usage)
         except (StaleFence, UnknownHandle):
             with self._lock:
                 self._end(live, None)
         except Exception as error:  # the runner's boundary: a worker's failure is its request's, and no one else's
-            if isinstance(
-                error, StageError
-            ):  # it says itself what is wrong, and that may be no more than a long prompt
+            # A StageError says itself what is wrong, and that may be no more than a long prompt.
+            if isinstance(error, StageError):
                 _log.warning("a worker gave up: %s", error)
             else:
                 _log.warning("%s: a worker failed", self._stage, exc_info=error)
@@ -264,43 +239,19 @@ class PooledEngine:
                 return
         self._close(live)
 
-    def _advance(self, live: _Live) -> None:
+    def _finish(self, live: LiveRequest, usage: Usage) -> None:
+        finished = StageFinished(
+            fence=live.request.fence,
+            stage=self._stage,
+            reason=usage.reason,
+            input_tokens=usage.input_tokens,
+            cached_tokens=usage.cached_tokens,
+            output_tokens=usage.output_tokens,
+        )
         with self._lock:
-            if live.over:
-                return
-            live.running = True
-        if live.worker is None:
-            live.worker = self._factory(live.request)
-        with self._lock:
-            if not live.inbox:
-                return
-            chunk = live.inbox.popleft()
-        emit = partial(self._emit, live)
-        if chunk.handle is not None:
-            live.worker.feed(self._connector.take(chunk.handle), emit)
-        if not chunk.final:
-            if not live.inbox and isinstance(live.worker, Speculative):
-                live.worker.idle(emit, partial(self._waits, live))
-        elif not live.over:
-            usage = live.worker.finish(emit)
-            finished = StageFinished(
-                fence=live.request.fence,
-                stage=self._stage,
-                reason=usage.reason,
-                input_tokens=usage.input_tokens,
-                cached_tokens=usage.cached_tokens,
-                output_tokens=usage.output_tokens,
-            )
-            with self._lock:
-                self._end(live, finished)
+            self._end(live, finished)
 
-    def _waits(self, live: _Live, kind: Kind) -> bool:
-        with self._lock:
-            return live.over or any(
-                chunk.final or (chunk.handle is not None and chunk.handle.kind is kind) for chunk in live.inbox
-            )
-
-    def _emit(self, live: _Live, payload: Payload) -> bool:
+    def _emit(self, live: LiveRequest, payload: Payload) -> bool:
         if live.over:
             return False
         fence = live.request.fence
@@ -317,7 +268,7 @@ class PooledEngine:
         self._discard(handle)
         return False
 
-    def _close(self, live: _Live) -> None:
+    def _close(self, live: LiveRequest) -> None:
         if live.worker is not None:
             try:
                 live.worker.close()

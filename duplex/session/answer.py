@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from duplex.connector.payload import Message, Tool
+from duplex.connector.payload import Message, Prompt, Tool
+from duplex.session.conversation import Conversation
+from duplex.session.effects import Effect, Note, Play, Tell
 from duplex.session.events import Completed
 from duplex.session.fence import Fence
 from duplex.session.item import Item, Part, Status
-from duplex.session.notices import ResponseInfo, ResponseStatus
+from duplex.session.notices import (
+    Interrupted,
+    ItemAdded,
+    ResponseCreated,
+    ResponseInfo,
+    ResponseItemAdded,
+    ResponseStatus,
+    ResponseText,
+)
 from duplex.session.playback import Playback, cut_to_words
 from duplex.session.settings import Modality, ResponseOptions, SessionSettings
 
@@ -49,6 +59,24 @@ class Answer:
         """What its model may ask to be called."""
         return () if (self.options.tool_choice or self.settings.tool_choice) == "none" else self.settings.tools
 
+    @property
+    def instructions(self) -> str:
+        """Its system message: what held when it began, whatever has been set since."""
+        own = self.options.instructions
+        return self.settings.instructions if own is None else own
+
+    def prompt(self, messages: tuple[Message, ...]) -> Prompt:
+        """It answers these messages."""
+        self.prompted = messages
+        return Prompt(
+            messages=messages,
+            cache_key=self.fence.session_id,
+            max_tokens=self.max_output_tokens,
+            temperature=self.settings.temperature,
+            tools=self.tools,
+            may_cut=self.settings.truncation != "disabled",
+        )
+
     def ms(self, samples: int) -> int:
         """A length of its audio in milliseconds."""
         return samples * 1000 // self.hz
@@ -65,6 +93,68 @@ class Answer:
         heard = self.playback.heard(samples)
         text = cut_to_words(self.text, heard.text_end)
         return self.item(status="incomplete", text=text, samples=heard.samples)
+
+    # What is told of it -----------------------------------------------------------------------
+
+    def announce(self) -> list[Effect]:
+        """The client may know of it from now on."""
+        self.announced = True
+        return [Tell(notice=ResponseCreated(response=self.info("in_progress")))]
+
+    def add(self, conversation: Conversation) -> list[Effect]:
+        """Its item comes into the conversation, if it is not there."""
+        if self.added:
+            return []
+        self.added = True
+        item = self.item(status="in_progress", text="", samples=0)
+        previous = self.previous_item_id = conversation.insert(item)
+        added = ResponseItemAdded(response_id=self.response_id, item=item, previous_item_id=previous)
+        return [Tell(notice=added), Tell(notice=ItemAdded(item=item, previous_item_id=previous))]
+
+    def say(self, text: str, conversation: Conversation) -> list[Effect]:
+        """More of its words."""
+        told = ResponseText(response_id=self.response_id, item_id=self.item_id, text=text, modality=self.modality)
+        return [*self.add(conversation), Tell(notice=told)]
+
+    def due(self, now: float) -> list[Effect]:
+        """Its audio that is to be sent now."""
+        start = self.playback.sent
+        first = start == 0
+        effects: list[Effect] = []
+        for handle in self.playback.due(now):
+            # The audio's own fence goes with it, not the session's present one.
+            play = Play(
+                fence=handle.fence, response_id=self.response_id, item_id=self.item_id, handle=handle, start=start
+            )
+            effects.append(play)
+            start += handle.samples
+        if first and effects:
+            effects.insert(0, Note(response_id=self.response_id, name="first_audio"))
+        return effects
+
+    def silence(self, samples: int) -> Effect:
+        """Nothing of it is to be heard any more; so much was."""
+        notice = Interrupted(
+            response_id=self.response_id, item_id=self.item_id, epoch=self.fence.epoch, samples=samples
+        )
+        return Tell(notice=notice)
+
+    def notes(self, name: str, now: float) -> list[Effect]:
+        """For its waterfall: how far it had come at the moment of this name."""
+        lengths = {
+            "generated": self.playback.generated,
+            "sent": self.playback.sent,
+            "played": self.playback.played(now),
+        }
+        return [
+            Note(response_id=self.response_id, name=f"{what}_when_{name}", value_ms=self.ms(samples))
+            for what, samples in lengths.items()
+        ]
+
+    def shown(self) -> ResponseInfo:
+        """What a client is told that knows nothing of it yet, while it is under way."""
+        item = self.item(status="in_progress", text=self.text, samples=self.playback.sent)
+        return self.info("in_progress", item=item if self.added else None)
 
     def info(
         self, status: ResponseStatus, *, reason: str = "", error: str = "", item: Item | None = None

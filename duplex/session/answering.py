@@ -3,67 +3,24 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum, auto
 from typing import Literal
 
 from duplex.connector.base import Handle
-from duplex.connector.payload import Message, Prompt
+from duplex.connector.payload import Message
 from duplex.engine.base import StageOptions
 from duplex.errors import StateError
 from duplex.session.answer import Answer
 from duplex.session.conversation import Conversation
-from duplex.session.effects import Abort, Effect, Note, Play, Submit, Tell, Update
+from duplex.session.effects import Abort, Effect, Note, Submit, Tell, Update
 from duplex.session.events import Completed
 from duplex.session.fence import MAIN, Fence
 from duplex.session.item import Status
 from duplex.session.ledgers import Ledgers
-from duplex.session.notices import (
-    Interrupted,
-    ItemAdded,
-    ItemDone,
-    ResponseCreated,
-    ResponseDone,
-    ResponseInfo,
-    ResponseItemAdded,
-    ResponseStatus,
-    ResponseText,
-)
-from duplex.session.playback import Playback, PlaybackState
+from duplex.session.notices import ItemDone, ResponseDone, ResponseInfo, ResponseStatus
+from duplex.session.playback import PlaybackState
+from duplex.session.response import ResponseInput, ResponseState, moved
 from duplex.session.settings import ResponseOptions, SessionLimits, SessionSettings
 from duplex.session.stages import SPEAKING, THINK, WRITING
-
-
-class ResponseState(Enum):
-    """Where the answer stands."""
-
-    IDLE = auto()
-    """There is none."""
-    WAITING = auto()
-    """Its stages are ready; the user's words are still being recognised."""
-    GENERATING = auto()
-    DRAINING = auto()
-    """All is generated; audio remains to be sent."""
-
-
-class ResponseInput(Enum):
-    """What moves the answer."""
-
-    CREATE = auto()
-    PROMPT = auto()
-    GENERATED = auto()
-    SENT = auto()
-    STOP = auto()
-
-
-RESPONSE_TABLE: dict[tuple[ResponseState, ResponseInput], ResponseState] = {
-    (ResponseState.IDLE, ResponseInput.CREATE): ResponseState.WAITING,
-    (ResponseState.WAITING, ResponseInput.PROMPT): ResponseState.GENERATING,
-    (ResponseState.WAITING, ResponseInput.STOP): ResponseState.IDLE,
-    (ResponseState.GENERATING, ResponseInput.GENERATED): ResponseState.DRAINING,
-    (ResponseState.GENERATING, ResponseInput.STOP): ResponseState.IDLE,
-    (ResponseState.DRAINING, ResponseInput.SENT): ResponseState.IDLE,
-    (ResponseState.DRAINING, ResponseInput.STOP): ResponseState.IDLE,
-}
 
 StopReason = Literal["turn_detected", "client_cancelled", "failed", "closed"]
 
@@ -72,10 +29,9 @@ class Answering:
     """The answers of one session, one at a time.
 
     Attributes:
-        state: see `RESPONSE_TABLE`.
+        state: see `response.RESPONSE_TABLE`.
         fence: of the newest turn of the lane; it only ever moves forward.
-        acknowledged: whether the client says what it has played.
-        ledgers: what was heard of the answers that are over.
+        ledgers: what is heard of the answers.
     """
 
     def __init__(
@@ -84,19 +40,14 @@ class Answering:
         self.state = ResponseState.IDLE
         self.fence = fence._replace(lane=MAIN)
         self._generation = fence.generation
-        self.acknowledged = acknowledged
-        self._halted = False
         self._limits = limits
         self._conversation = conversation
         self._count = 0
         self._answer: Answer | None = None
-        self.ledgers = Ledgers(conversation=conversation, hz=limits.output_hz)
+        self.ledgers = Ledgers(conversation=conversation, limits=limits, acknowledged=acknowledged)
 
     def _move(self, what: ResponseInput) -> None:
-        try:
-            self.state = RESPONSE_TABLE[self.state, what]
-        except KeyError:
-            raise StateError(f"a response in state {self.state.name} cannot take {what.name}") from None
+        self.state = moved(self.state, what)
 
     @property
     def active_id(self) -> str | None:
@@ -125,9 +76,7 @@ class Answering:
     @property
     def instructions(self) -> str:
         """The system message of the response under way: what held when it began, whatever has been set since."""
-        answer = self._live()
-        own = answer.options.instructions
-        return answer.settings.instructions if own is None else own
+        return self._live().instructions
 
     @property
     def staged_bytes(self) -> int:
@@ -154,7 +103,7 @@ class Answering:
             max_output_tokens=self.most_tokens(settings, options),
             hz=self._limits.output_hz,
             settings=settings,
-            playback=self._new_playback(),
+            playback=self.ledgers.begin(),
         )
         stages = SPEAKING if answer.modality == "audio" else WRITING
         voice = StageOptions(speed=settings.speed, voice=settings.voice)
@@ -162,7 +111,7 @@ class Answering:
             Note(response_id=answer.response_id, name="created", fence=answer.fence),
             Submit(fence=answer.fence, stages=stages, options=voice),
         ]
-        return [*self._announce(answer), *effects] if announce else effects
+        return [*answer.announce(), *effects] if announce else effects
 
     def most_tokens(self, settings: SessionSettings, options: ResponseOptions) -> int:
         """Bound of an answer under these settings."""
@@ -172,35 +121,13 @@ class Answering:
     def _next_fence(self) -> Fence:
         return self.fence.next()._replace(generation=self._generation)
 
-    def _new_playback(self) -> Playback:
-        playback = Playback(
-            hz=self._limits.output_hz, ahead_s=self._limits.audio_ahead_s, acknowledged=self.acknowledged
-        )
-        if self._halted:
-            playback.halt(0.0)
-        return playback
-
-    def _announce(self, answer: Answer) -> list[Effect]:
-        answer.announced = True
-        return [Tell(notice=ResponseCreated(response=answer.info("in_progress")))]
-
     def prompt(self, messages: tuple[Message, ...], *, announce: bool) -> list[Effect]:
         """The prompt is complete: generate. Without `announce` behind a shut gate, until `confirm`."""
         self._move(ResponseInput.PROMPT)
         answer = self._live()
-        answer.prompted = messages
-        prompt = Prompt(
-            messages=messages,
-            cache_key=self.fence.session_id,
-            max_tokens=answer.max_output_tokens,
-            temperature=answer.settings.temperature,
-            tools=answer.tools,
-            may_cut=answer.settings.truncation != "disabled",
-        )
-        effects = self._announce(answer) if announce and not answer.announced else []
         return [
-            *effects,
-            Update(fence=answer.fence, stage=THINK, payload=prompt, final=True),
+            *(answer.announce() if announce and not answer.announced else []),
+            Update(fence=answer.fence, stage=THINK, payload=answer.prompt(messages), final=True),
             Note(response_id=answer.response_id, name="prompt"),
         ]
 
@@ -212,10 +139,10 @@ class Answering:
     def confirm(self, now: float) -> list[Effect]:
         """The turn is over as it was provisionally taken: open the gate."""
         answer = self._live()
-        effects = self._announce(answer)
+        effects = answer.announce()
         effects.append(Note(response_id=answer.response_id, name="confirmed"))
         if answer.text:
-            effects += self._say(answer, answer.text)
+            effects += answer.say(answer.text, self._conversation)
         return [*effects, *self.wake(now)]
 
     def _live(self) -> Answer:
@@ -233,23 +160,7 @@ class Answering:
         answer = self._live()
         first = [] if answer.text else [Note(response_id=answer.response_id, name="first_text")]
         answer.text += text
-        return [*first, *(self._say(answer, text) if answer.announced else [])]
-
-    def _say(self, answer: Answer, text: str) -> list[Effect]:
-        told = ResponseText(response_id=answer.response_id, item_id=answer.item_id, text=text, modality=answer.modality)
-        return [*self._add_item(answer), Tell(notice=told)]
-
-    def _add_item(self, answer: Answer) -> list[Effect]:
-        if answer.added:
-            return []
-        answer.added = True
-        item = answer.item(status="in_progress", text="", samples=0)
-        answer.previous_item_id = self._conversation.insert(item)
-        added = ResponseItemAdded(response_id=answer.response_id, item=item, previous_item_id=answer.previous_item_id)
-        return [
-            Tell(notice=added),
-            Tell(notice=ItemAdded(item=item, previous_item_id=answer.previous_item_id)),
-        ]
+        return [*first, *(answer.say(text, self._conversation) if answer.announced else [])]
 
     def spoke(self, fence: Fence, handle: Handle, now: float) -> list[Effect]:
         """More audio; ignored where its turn is over."""
@@ -259,7 +170,7 @@ class Answering:
         answer.playback.offer(handle)
         if not answer.announced:
             return []
-        return [*self._add_item(answer), *self.wake(now)]
+        return [*answer.add(self._conversation), *self.wake(now)]
 
     def completed(self, event: Completed, now: float) -> list[Effect]:
         """All is generated; ignored where the turn is over."""
@@ -280,22 +191,7 @@ class Answering:
         answer = self._answer
         if answer is None or not answer.announced:
             return []
-        first = answer.playback.sent == 0
-        start = answer.playback.sent
-        effects: list[Effect] = []
-        for handle in answer.playback.due(now):
-            # The audio's own fence goes with it, not the session's present one.
-            play = Play(
-                fence=handle.fence,
-                response_id=answer.response_id,
-                item_id=answer.item_id,
-                handle=handle,
-                start=start,
-            )
-            effects.append(play)
-            start += handle.samples
-        if first and effects:
-            effects.insert(0, Note(response_id=answer.response_id, name="first_audio"))
+        effects = answer.due(now)
         if answer.playback.state is PlaybackState.SENT:
             self._move(ResponseInput.SENT)
             length = answer.usage is not None and answer.usage.reason == "length"
@@ -308,22 +204,13 @@ class Answering:
 
     def halt(self, now: float) -> None:
         """Nobody listens: no clock runs, and no audio is sent."""
-        self._halted = True
-        for playback in self._audible():
-            playback.halt(now)
+        self.ledgers.halt(self._answer, now)
 
     def go_on(self, generation: int, now: float) -> list[Effect]:
         """Somebody listens (again), and turns that begin are of this generation."""
         self._generation = generation
-        self._halted = False
-        for playback in self._audible():
-            playback.go_on(now)
+        self.ledgers.go_on(self._answer, now)
         return self.wake(now)
-
-    def _audible(self) -> list[Playback]:
-        """What is being heard, or may be: of the answers that are sent only the newest."""
-        last = self.ledgers.newest
-        return [one.playback for one in (self._answer, last) if one is not None]
 
     def played(self, item_id: str, samples: int, now: float) -> list[Effect] | int:
         """The client has played so much of an answer; or the samples that were sent, where that is less.
@@ -344,13 +231,9 @@ class Answering:
 
     def shown(self) -> ResponseInfo | None:
         """The answer under way as far as the client knows it; None where it knows of none."""
-        answer = self._answer
-        if answer is None or not answer.announced:
-            return None
-        item = answer.item(status="in_progress", text=answer.text, samples=answer.playback.sent)
-        return answer.info("in_progress", item=item if answer.added else None)
+        return self._answer.shown() if self._answer is not None and self._answer.announced else None
 
-    # ------------------------------------------------------------------------------------------
+    # The end ---------------------------------------------------------------------------------
 
     def interrupt(self, now: float, reason: StopReason, error: str = "") -> list[Effect]:
         """Stop answering. The fence moves first; the history keeps what was heard by now, and nothing else.
@@ -364,36 +247,23 @@ class Answering:
         self.fence = self._next_fence()
         self._move(ResponseInput.STOP)
         answer.playback.stop(now)
-        effects: list[Effect] = [Abort(fence=stale), *self._sent_note(answer, "stopped", now)]
+        effects: list[Effect] = [Abort(fence=stale), *answer.notes("stopped", now)]
         if not answer.announced:
             self._answer = None
             return effects
         status: ResponseStatus = "failed" if reason == "failed" else "cancelled"
         status_reason = reason if reason in ("turn_detected", "client_cancelled") else ""
         if answer.added and answer.modality == "audio":
-            effects.append(self._silence(answer, answer.playback.played(now)))
+            effects.append(answer.silence(answer.playback.played(now)))
         return [*effects, *self._finish(answer, status, status_reason, error=error, now=now)]
-
-    def _sent_note(self, answer: Answer, name: str, now: float) -> list[Effect]:
-        note, playback = answer.response_id, answer.playback
-        return [
-            Note(response_id=note, name="generated_when_" + name, value_ms=answer.ms(playback.generated)),
-            Note(response_id=note, name="sent_when_" + name, value_ms=answer.ms(playback.sent)),
-            Note(response_id=note, name="played_when_" + name, value_ms=answer.ms(playback.played(now))),
-        ]
 
     def _cut_tail(self, now: float) -> list[Effect]:
         tail = self.ledgers.stop_tail(now)
         if tail is None:
             return []
         stale, self.fence = self.fence, self._next_fence()
-        return [Abort(fence=stale), self._silence(*tail)]
-
-    def _silence(self, answer: Answer, samples: int) -> Effect:
-        notice = Interrupted(
-            response_id=answer.response_id, item_id=answer.item_id, epoch=answer.fence.epoch, samples=samples
-        )
-        return Tell(notice=notice)
+        answer, heard = tail
+        return [Abort(fence=stale), answer.silence(heard)]
 
     def _finish(
         self, answer: Answer, status: ResponseStatus, reason: str, *, error: str = "", now: float | None = None

@@ -81,7 +81,7 @@ class History:
 
     def played(self, event: Played, now: float) -> list[Effect]:
         """The client says how much of an answer it has played."""
-        if not self._answering.acknowledged:
+        if not self._answering.ledgers.acknowledged:
             message = "This session reckons what was played; open one with acknowledged playback to say it yourself."
             raise ClientError(message, code="playback_reckoned", event_id=event.event_id)
         try:

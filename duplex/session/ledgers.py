@@ -1,4 +1,5 @@
-"""The newest answers whose audio was sent: what of them was heard can still be said."""
+"""The ledgers of what is heard: the one of the answer under way, and those of the newest that are over, of which it can
+still be said."""
 
 from __future__ import annotations
 
@@ -7,23 +8,27 @@ from collections.abc import Iterator
 
 from duplex.session.answer import Answer
 from duplex.session.conversation import Conversation
-from duplex.session.playback import PlaybackState
+from duplex.session.playback import Playback, PlaybackState
+from duplex.session.settings import SessionLimits
 
 KEPT = 50
 """Answers kept; the oldest go first."""
 
 
 class Ledgers:
-    """Answers by the id of their item.
+    """Answers whose audio was sent, by the id of their item.
 
     Args:
         conversation: where an answer's item shows what was heard of it.
-        hz: of the audio.
+        limits: the server's bounds.
+        acknowledged: whether the client says what it has played.
     """
 
-    def __init__(self, *, conversation: Conversation, hz: int) -> None:
+    def __init__(self, *, conversation: Conversation, limits: SessionLimits, acknowledged: bool) -> None:
+        self.acknowledged = acknowledged
         self._conversation = conversation
-        self._hz = hz
+        self._limits = limits
+        self._halted = False
         self._answers: OrderedDict[str, Answer] = OrderedDict()
 
     def __getitem__(self, item_id: str) -> Answer:
@@ -38,6 +43,31 @@ class Ledgers:
     def newest(self) -> Answer | None:
         """The one whose end may still be being heard."""
         return next(reversed(self._answers.values()), None)
+
+    def begin(self) -> Playback:
+        """The ledger of one more answer."""
+        playback = Playback(
+            hz=self._limits.output_hz, ahead_s=self._limits.audio_ahead_s, acknowledged=self.acknowledged
+        )
+        if self._halted:
+            playback.halt(0.0)
+        return playback
+
+    def halt(self, active: Answer | None, now: float) -> None:
+        """Nobody listens: no clock runs. `active`: the answer under way."""
+        self._halted = True
+        for playback in self._audible(active):
+            playback.halt(now)
+
+    def go_on(self, active: Answer | None, now: float) -> None:
+        """Somebody listens (again)."""
+        self._halted = False
+        for playback in self._audible(active):
+            playback.go_on(now)
+
+    def _audible(self, active: Answer | None) -> list[Playback]:
+        """What is being heard, or may be: of the answers that are sent only the newest."""
+        return [one.playback for one in (active, self.newest) if one is not None]
 
     def keep(self, answer: Answer) -> None:
         """One more."""
@@ -58,7 +88,7 @@ class Ledgers:
         sent_ms = answer.ms(answer.playback.sent)
         if audio_end_ms > sent_ms:
             return sent_ms
-        self.cut(answer, audio_end_ms * self._hz // 1000)
+        self.cut(answer, audio_end_ms * self._limits.output_hz // 1000)
         return None
 
     def stop_tail(self, now: float) -> tuple[Answer, int] | None:

@@ -5,6 +5,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from duplex.session.settings import SessionLimits
+
+RING_S = 10.0
+"""Input audio kept for effects that name it by position: what goes with a question about the end of a turn, the prefix
+of an onset (5 s at most), and how far listening may be behind."""
+
+
+def ring_samples(limits: SessionLimits) -> int:
+    """Samples of input audio that each session keeps."""
+    return round(RING_S * limits.input_hz)
+
+
+def ring_bytes(limits: SessionLimits) -> int:
+    """Memory of these."""
+    return 2 * ring_samples(limits)
+
 
 class AudioRing:
     """Keeps the last samples that were written; takes no memory before the first, and then grows to what it needs.

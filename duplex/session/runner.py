@@ -11,23 +11,16 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from duplex.connector.base import Connector, Handle
-from duplex.connector.payload import Completeness, EndOfTurn, Payload, Pcm, Speech, Text, Transcript, Voiced
-from duplex.errors import ConnectorFull, StageError, StaleFence, UnknownHandle
-from duplex.orchestrator.core import Deliver, RequestCompleted, RequestFailed
-from duplex.orchestrator.runner import OrchestratorRunner, Report
+from duplex.connector.base import Connector
+from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.session.core import Session
 from duplex.session.effects import Abort, Count, Effect, Feed, Note, Play, Release, Retain, Submit, Tell, Update
 from duplex.session.events import (
     Attached,
     ClientEvent,
     Close,
-    Completed,
     Detached,
-    Failed,
     LeaseEvent,
-    Signalled,
-    Spoke,
     StageReport,
 )
 from duplex.session.fence import Fence
@@ -38,16 +31,12 @@ from duplex.session.mailbox import Mailbox
 from duplex.session.notices import Closed, Notice, Refused
 from duplex.session.outbox import Outbox
 from duplex.session.port import Audio, Entry
-from duplex.session.ring import AudioRing
+from duplex.session.requests import Requests
 from duplex.session.settings import SessionLimits
 from duplex.session.turnlog import Moment, TurnLog
 from duplex.state.store import StateStore
 
 log = logging.getLogger(__name__)
-
-RING_S = 10.0
-"""Input audio kept for effects that name it by position: what goes with a question about the end of a turn, the prefix
-of an onset (5 s at most), and how far listening may be behind."""
 
 REPORTS = 4096
 OUTBOX = 2048
@@ -57,15 +46,6 @@ KEPT = 1024
 
 KEPT_BYTES = 1 << 20
 """Bytes of these: 20 s of audio."""
-
-
-def _ring_samples(limits: SessionLimits) -> int:
-    return round(RING_S * limits.input_hz)
-
-
-def ring_bytes(limits: SessionLimits) -> int:
-    """Memory of the input audio that each session keeps."""
-    return 2 * _ring_samples(limits)
 
 
 class SessionRunner:
@@ -100,17 +80,20 @@ class SessionRunner:
         self._core = core
         self._lease = lease
         self._held: LeaseEvent = Attached(generation=lease.generation)  # what the core was told of its lease
-        self._limits = limits
-        self._orchestrator = orchestrator
-        self._connector = connector
         self._turns = turns
         self._counters = counters
         self._clock = clock
-        self._ring = AudioRing(capacity=_ring_samples(limits))
         self._mailbox = Mailbox(client_events=mailbox_events, reports=REPORTS)
         kept = KEPT if lease.grace_s > 0 else 0
         self._outbox = Outbox(journal=Journal(waiting=OUTBOX, kept=kept, kept_bytes=KEPT_BYTES))
-        self._live: set[Fence] = set()
+        self._requests = Requests(
+            session_id=core.session_id,
+            limits=limits,
+            orchestrator=orchestrator,
+            connector=connector,
+            counters=counters,
+            report=self._report,
+        )
         self._holdings = Holdings(core=core, store=states)
 
     @property
@@ -120,7 +103,7 @@ class SessionRunner:
     @property
     def nbytes(self) -> int:
         """Memory of its conversation, and of its audio: of what it has heard, and of what is kept to be sent again."""
-        return self._holdings.nbytes + self._ring.nbytes + self._outbox.journal.kept_bytes
+        return self._holdings.nbytes + self._requests.nbytes + self._outbox.journal.kept_bytes
 
     @property
     def detached(self) -> bool:
@@ -240,9 +223,9 @@ class SessionRunner:
 
     def _give_back(self) -> None:
         """Whatever the session still holds anywhere, given back; safe to call when it holds nothing."""
-        for fence in list(self._live):
+        for fence in self._requests.live:
             self._abort(fence)
-        self._connector.forget(self.session_id)
+        self._requests.forget()
         self._mailbox.close()
         self._outbox.put(Closed(reason="error", message="The session failed inside the server."))
 
@@ -255,16 +238,13 @@ class SessionRunner:
     def _do(self, effect: Effect) -> None:
         match effect:
             case Retain(pcm=pcm):
-                self._ring.write(pcm)
-            case Submit(fence=fence, stages=stages, options=options):
-                self._live.add(fence)
-                self._orchestrator.admit(fence, stages, self._reported, options)
-            case Feed(fence=fence, stage=stage, start=start, end=end):
-                start = max(start, self._ring.start)
-                samples = self._ring.read(start, end)
-                self._send(fence, stage, Pcm(samples=samples, rate_hz=self._limits.input_hz, start=start), last=False)
-            case Update(fence=fence, stage=stage, payload=payload, final=final):
-                self._send(fence, stage, payload, last=final)
+                self._requests.retain(pcm)
+            case Submit():
+                self._requests.submit(effect)
+            case Feed():
+                self._requests.feed(effect)
+            case Update():
+                self._requests.update(effect)
             case Abort(fence=fence):
                 self._abort(fence)
             case Play():
@@ -279,42 +259,20 @@ class SessionRunner:
             case Release(reason=reason):
                 log.info("session %s closed: %s", self.session_id, reason)
 
-    def _send(self, fence: Fence, stage: str, payload: Payload | None, *, last: bool) -> None:
-        if payload is None:
-            self._orchestrator.update(fence, stage, None, last=last)
-            return
-        try:
-            handle = self._connector.put(fence, payload)
-        except StaleFence:
-            self._counters["stale_input"] += 1
-            return
-        except ConnectorFull as error:
-            self._orchestrator.abort(fence)
-            self._live.discard(fence)
-            self._report(Failed(fence=fence, error=StageError(str(error), stage=stage)))
-            return
-        self._orchestrator.update(fence, stage, handle, last=last)
-
     def _abort(self, fence: Fence) -> None:
         """The core's fence has moved already; now every place that could still let the old turn through."""
-        self._counters["aborted_bytes"] += self._connector.retire(fence)
         self._counters["aborted_chunks"] += self._outbox.retire(fence)
-        self._orchestrator.abort(fence)
-        self._live.discard(fence)
+        self._requests.abort(fence)
 
     def _play(self, effect: Play) -> None:
-        try:
-            payload = self._connector.take(effect.handle)
-        except UnknownHandle:
-            self._counters["stale_output"] += 1
+        voiced = self._requests.voiced(effect.handle)
+        if voiced is None:
             return
-        if not isinstance(payload, Voiced):
-            raise TypeError(f"{effect.handle} is not audio")
         audio = Audio(
             fence=effect.fence,
             response_id=effect.response_id,
             item_id=effect.item_id,
-            pcm=payload.samples,
+            pcm=voiced.samples,
             start=effect.start,
         )
         self._put(audio)
@@ -328,41 +286,8 @@ class SessionRunner:
         else:
             self.close("slow_reader")
 
-    # Reports --------------------------------------------------------------------------------
-
-    def _reported(self, report: Report) -> None:
-        """The orchestrator has something for this session."""
-        match report:
-            case Deliver(fence=fence, handle=handle):
-                self._delivered(fence, handle)
-            case RequestCompleted(fence=fence):
-                self._live.discard(fence)
-                self._report(
-                    Completed(
-                        fence=fence,
-                        reason=report.reason,
-                        input_tokens=report.input_tokens,
-                        cached_tokens=report.cached_tokens,
-                        output_tokens=report.output_tokens,
-                    )
-                )
-            case RequestFailed(fence=fence, error=error):
-                self._live.discard(fence)
-                self._report(Failed(fence=fence, error=error))
-
-    def _delivered(self, fence: Fence, handle: Handle) -> None:
-        if handle.samples:  # Audio stays in the connector until it is played.
-            self._report(Spoke(fence=fence, handle=handle))
-            return
-        try:
-            payload = self._connector.take(handle)
-        except UnknownHandle:
-            self._counters["stale_output"] += 1
-            return
-        if isinstance(payload, Speech | EndOfTurn | Transcript | Completeness | Text):
-            self._report(Signalled(fence=fence, payload=payload))
-
     def _report(self, report: StageReport) -> None:
+        """A stage has something to say to the session."""
         if not self._mailbox.report(report):
             self._counters["mailbox_overflows"] += 1
             self.close("overloaded")

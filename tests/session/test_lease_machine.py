@@ -210,7 +210,7 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def deliver(self, fence: Fence, payload: Any) -> None:
         if fence in self.requests.live:
-            self.runner._reported(Deliver(fence=fence, stage="any", handle=self.connector.put(fence, payload)))
+            self.runner._requests.reported(Deliver(fence=fence, stage="any", handle=self.connector.put(fence, payload)))
         self.work()
 
     @property
@@ -231,7 +231,7 @@ class LeaseMachine(RuleBasedStateMachine):
     def complete(self) -> None:
         if (fence := self.main) is not None:
             del self.requests.live[fence]
-            self.runner._reported(
+            self.runner._requests.reported(
                 RequestCompleted(fence=fence, reason="stop", input_tokens=1, cached_tokens=0, output_tokens=1)
             )
             self.work()
