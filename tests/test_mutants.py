@@ -808,6 +808,20 @@ MUTANTS = [
         "tests/engine/test_slots.py",
     ),
     Mutant(
+        "who_is_awake_comes_first",
+        "engine/line.py",
+        "            if self._could_run(session_id):\n                return False\n",
+        "",
+        "tests/engine/test_slots.py",
+    ),
+    Mutant(
+        "who_waits_for_its_own_slot_holds_all_up",
+        "engine/line.py",
+        "            if self._could_run(session_id):\n                return False\n",
+        "            return False\n",
+        "tests/engine/test_slots.py",
+    ),
+    Mutant(
         "what_was_written_over_counts_as_there",
         "engine/kv.py",
         "            self._committed = min(self._committed, cached)\n",

@@ -24,6 +24,7 @@ import xllamacpp
 
 from duplex.engine.completion import Completion, CompletionReader
 from duplex.engine.kv import KvSlot
+from duplex.engine.line import Line
 from duplex.engine.share import SharedTime
 from duplex.engine.side_door import SideDoor
 from duplex.engine.slots import KV, KvSlots
@@ -130,6 +131,7 @@ class LlamaServer:
         self._slots = KvSlots(
             owner=owner, slots=slots, slot_bytes=self.slot_bytes, copier=self._door, read_s=self._read_s
         )
+        self._line = Line(could_run=self._slots.could_run)
 
     def _params(self, model: Path, slots: int, context_tokens: int, threads: int, batch_threads: int) -> Any:
         params = xllamacpp.CommonParams()
@@ -237,17 +239,25 @@ class LlamaServer:
 
     def _acquire(self, fence: Fence, interrupt: Interrupt) -> KvSlot | None:
         with self._changed:
-            while not interrupt.is_set:
-                if self._closing:
-                    raise StageError("the language model has been shut down", stage="llama")
-                try:
-                    slot = self._slots.acquire(fence)
-                except StaleState:
-                    return None
-                if slot is not None:
-                    self._time.begin(fence.session_id, time.monotonic())
-                    return slot
-                self._changed.wait()
+            self._line.join(interrupt, fence.session_id)
+            try:
+                return self._wait(fence, interrupt)
+            finally:
+                self._line.leave(interrupt)
+                self._changed.notify_all()
+
+    def _wait(self, fence: Fence, interrupt: Interrupt) -> KvSlot | None:
+        while not interrupt.is_set:
+            if self._closing:
+                raise StageError("the language model has been shut down", stage="llama")
+            try:
+                slot = self._slots.acquire(fence) if self._line.is_due(interrupt) else None
+            except StaleState:
+                return None
+            if slot is not None:
+                self._time.begin(fence.session_id, time.monotonic())
+                return slot
+            self._changed.wait()
         return None
 
     def _read_s(self, tokens: int) -> float:

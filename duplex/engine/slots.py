@@ -57,6 +57,11 @@ class KvSlots:
         """Slots that run a request now."""
         return len(self._running)
 
+    def could_run(self, session_id: str) -> bool:
+        """Whether a request of this conversation would get a slot now, its own or another."""
+        slot = self.store.get(StateKey(session_id, KV))
+        return slot.index not in self._running if slot is not None else self.busy < self._slots
+
     def acquire(self, fence: Fence) -> KvSlot | None:
         """A slot for a request, whose fence is the live one from now on; None: try again when one was given back.
 

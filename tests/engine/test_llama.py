@@ -168,6 +168,48 @@ class TestServer:
         cut = Run(server, "Head. " + kept, key="a", max_tokens=1).done()
         assert cut.cached_tokens > 0.8 * cut.input_tokens
 
+    def test_who_waits_is_not_overtaken_by_who_has_just_run(self, model_path: Callable[[str], Path]) -> None:
+        """A thread of the pool asks again for its next request, at once; another one sleeps until it is woken."""
+        server = LlamaServer(
+            model=model_path("smollm2/q4_1.gguf"),
+            owner="think",
+            slots=1,
+            context_tokens=256,
+            threads=1,
+            batch_threads=1,
+        )
+        order: list[str] = []
+        started = threading.Event()
+
+        def ask(key: str) -> None:
+            def on_text(piece: str) -> bool:
+                order.append(key)
+                started.set()
+                return True
+
+            server.generate(
+                "Count: 1, 2, 3,",
+                fence=Fence(key, 0, MAIN, 1),
+                max_tokens=1 if started.is_set() else 40,
+                temperature=0.0,
+                stop=(),
+                on_text=on_text,
+                interrupt=server.interrupt(),
+            )
+
+        def asks_on() -> None:
+            for number in range(6):
+                ask(f"busy-{number}")
+
+        busy = threading.Thread(target=asks_on)
+        busy.start()
+        assert started.wait(20)
+        ask("patient")
+        busy.join(20)
+        server.close()
+        keys = list(dict.fromkeys(order))
+        assert keys[:2] == ["busy-0", "patient"]
+
     def test_an_interrupt_ends_within_a_token(self, server: LlamaServer) -> None:
         run = Run(server, "Count: 1, 2, 3, 4, 5,", max_tokens=400)
         assert run.first.wait(20)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duplex.engine.kv import KvSlot
+from duplex.engine.line import Line
 from duplex.engine.side_door import SlotReport
 from duplex.engine.slots import KV, KvSlots
 from duplex.errors import StaleState, StateError
@@ -211,3 +212,30 @@ def test_slots_are_never_shared(steps: list[tuple[str, str]]) -> None:
             table.give_back(slot, of, cached=3, prompt=10, held=held)
         assert table.busy == len(running)
         assert table.check_integrity() == []
+
+
+def test_who_has_waited_comes_before_who_is_awake() -> None:
+    table = slots(1)
+    line = Line(could_run=table.could_run)
+    slot = table.acquire(fence("a"))
+    assert slot is not None
+    line.join("first", "b")
+    line.join("second", "a")
+    table.give_back(slot, fence("a"), cached=0, prompt=10, held=20)
+    assert line.is_due("first")
+    assert not line.is_due("second")
+    assert table.acquire(fence("b")) is not None
+    line.leave("first")
+    assert line.is_due("second")
+
+
+def test_who_waits_for_a_busy_slot_of_its_own_holds_nobody_up() -> None:
+    table = slots(2)
+    line = Line(could_run=table.could_run)
+    assert table.acquire(fence("a")) is not None
+    line.join("first", "a")
+    line.join("second", "b")
+    assert line.is_due("second")
+    assert table.acquire(fence("b")) is not None
+    line.join("third", "c")
+    assert line.is_due("third")
