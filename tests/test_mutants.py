@@ -6,9 +6,12 @@ against the copy, and have to fail.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -1055,18 +1058,15 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_is_killed(mutant: Mutant, tmp_path: Path) -> None:
-    copy = tmp_path / "checkout"
-    for folder in ("session", "orchestrator", "connector", "engine", "state"):
-        shutil.copytree(
-            ROOT / "duplex" / folder, copy / "duplex" / folder, ignore=shutil.ignore_patterns("__pycache__")
-        )
+def tried(mutant: Mutant, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the tests of a mutant's own copy of the source."""
+    copy = folder / "checkout"
+    for room in ("session", "orchestrator", "connector", "engine", "state"):
+        shutil.copytree(ROOT / "duplex" / room, copy / "duplex" / room, ignore=shutil.ignore_patterns("__pycache__"))
     for file in ("duplex/__init__.py", "duplex/errors.py", "pyproject.toml"):
         shutil.copy(ROOT / file, copy / file)
-    folder = mutant.tests.rpartition("/")[0] if mutant.tests.endswith(".py") else mutant.tests
-    for tests in {folder, "tests/session"} if folder == KERNEL else {folder}:
+    of_file = mutant.tests.rpartition("/")[0] if mutant.tests.endswith(".py") else mutant.tests
+    for tests in {of_file, "tests/session"} if of_file == KERNEL else {of_file}:
         shutil.copytree(ROOT / tests, copy / tests, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "tests" / "mutants_conftest.py", copy / "tests" / "conftest.py")
     source = copy / "duplex" / mutant.file
@@ -1074,6 +1074,26 @@ def test_is_killed(mutant: Mutant, tmp_path: Path) -> None:
     assert text.count(mutant.old) == 1, f"{mutant.name}: the source has changed; write the mutant anew"
     source.write_text(text.replace(mutant.old, mutant.new))
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", mutant.tests]
-    run = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def trials(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future[subprocess.CompletedProcess[str]]]]:
+    """Every mutant that is asked for, tried on all cores: one trial keeps one busy."""
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    asked: list[Mutant] = [item.callspec.params["mutant"] for item in tests if item.function is test_is_killed]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        yield {
+            mutant.name: pool.submit(tried, mutant, tmp_path_factory.mktemp(mutant.name)) for mutant in asked
+        }
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_is_killed(mutant: Mutant, trials: dict[str, Future[subprocess.CompletedProcess[str]]]) -> None:
+    run = trials[mutant.name].result()
     assert run.returncode == 1, f"{mutant.name} survives:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
     assert "failed" in run.stdout, run.stdout

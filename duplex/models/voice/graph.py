@@ -33,7 +33,7 @@ VOICE = StageGraph(
             accepts=frozenset({Kind.PCM, Kind.MARK}),
             gives=frozenset({Kind.END_OF_TURN}),
             final_output=True,
-            load=0.015,
+            load=0.02,
             state_bytes=320_000,
         ),
         StageSpec(
@@ -42,7 +42,7 @@ VOICE = StageGraph(
             accepts=frozenset({Kind.PCM, Kind.MARK}),
             gives=frozenset({Kind.TRANSCRIPT}),
             final_output=True,
-            load=0.02,
+            load=0.03,
             state_bytes=672_000,
         ),
         StageSpec(
@@ -51,7 +51,7 @@ VOICE = StageGraph(
             accepts=frozenset({Kind.PROMPT}),
             gives=frozenset({Kind.TEXT, Kind.COMPLETENESS}),
             final_output=True,
-            load=0.13,
+            load=0.2,
         ),
         StageSpec(
             name="talk",
