@@ -871,10 +871,10 @@ MUTANTS = [
         KERNEL,
     ),
     Mutant(
-        "sound_goes_out_under_the_live_fence",
+        "sound_is_stamped_with_its_new_owner",
         "session/runner.py",
         "            fence=effect.fence,\n            response_id",
-        "            fence=self._core.answering.fence,\n            response_id",
+        "            fence=effect.fence._replace(generation=self._lease.generation),\n            response_id",
         KERNEL,
     ),
     Mutant(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from duplex.connector.base import Handle
 from duplex.connector.memory import MemoryConnector
-from duplex.connector.payload import Payload, Prompt, Transcript, Voiced
+from duplex.connector.payload import Payload, Prompt, Text, Transcript, Voiced
 from duplex.session.effects import Abort, Effect, Submit, Update
 from duplex.session.events import Event, Played, TruncateItem
 from duplex.session.fence import MAIN, Fence
@@ -24,6 +24,7 @@ from duplex.session.notices import (
     Refused,
     ResponseCreated,
     ResponseDone,
+    ResponseInfo,
     ResponseText,
 )
 from duplex.session.port import Audio
@@ -100,6 +101,7 @@ class Account:
         self._fences: dict[int, Fence] = {}
         self._final: set[str] = set()
         self._prompts: dict[Fence, Prompt] = {}
+        self._thoughts: dict[Fence, str] = {}
         self._texts: dict[Fence, str] = {}
         self._sounds: dict[Fence, list[tuple[int, int]]] = {}
 
@@ -124,9 +126,11 @@ class Account:
     def typed(self, text: str) -> None:
         self._final.add(text)
 
-    def made(self, fence: Fence, payload: Payload) -> None:
+    def made(self, stage: str, fence: Fence, payload: Payload) -> None:
         """A stage has made this."""
         match payload:
+            case Text(text=text) if stage == "think":
+                self._thoughts[fence] = self._thoughts.get(fence, "") + text
             case Transcript(final=True, text=text):
                 self._final.add(text)
             case Voiced(samples=samples, text_end=text_end):
@@ -223,10 +227,22 @@ class Account:
             case ResponseDone(response=response):
                 self.expect(response.response_id in record.open, "done without having been announced, or twice")
                 record.open.discard(response.response_id)
+                if response.status == "completed":
+                    self._check_whole(record, response)
             case Interrupted():
                 self._falls_silent(record, told, now)
             case _:
                 pass
+
+    def _check_whole(self, record: Record, response: ResponseInfo) -> None:
+        """All that was made of a complete answer was told."""
+        session_id = record.runner.session_id
+        for fence, text in self._thoughts.items():
+            if (fence.session_id, fence.lane, fence.epoch) == (session_id, MAIN, response.epoch):
+                self.expect(self._texts.get(fence) == text, f"{self._texts.get(fence)!r} was told of {text!r}")
+                if response.modality == "audio" and response.item is not None:
+                    sent = record.listeners[response.item.item_id].sent
+                    self.expect(sent == self._sounds[fence][-1][0], "a complete answer was not all sent")
 
     def _sounds_right(self, record: Record, audio: Audio, now: float) -> None:
         made_under = self._fences[int(audio.pcm[0])]

@@ -63,7 +63,6 @@ class Job:
     inbox: deque[tuple[Handle | None, bool]] = field(default_factory=deque)
     todo: deque[Payload] = field(default_factory=deque)
     final: bool = False
-    chars: int = 0
     heard: int = 0
     said_all: bool = False
 
@@ -144,12 +143,20 @@ class Stage:
                 del self.jobs[job.fence]
                 return
             if payload is not None:
+                self.took(job, payload)
                 job.todo.extend(self._react(self, job, payload))
             if job.final:
                 job.todo.extend(self._react(self, job, None))
         elif job.final:
             del self.jobs[job.fence]
             self.on_their_way.append(StageFinished(fence=job.fence, stage=self.name, output_tokens=1))
+
+    def took(self, job: Job, payload: Payload) -> None:
+        """A request has taken this in."""
+
+    def said(self, job: Job, payload: Payload) -> None:
+        """A request has said this."""
+        self.account.made(self.name, job.fence, payload)
 
     def _say(self, job: Job, payload: Payload) -> None:
         try:
@@ -161,7 +168,7 @@ class Stage:
         except ConnectorFull as error:
             self.crash(job, str(error))
         else:
-            self.account.made(job.fence, payload)
+            self.said(job, payload)
             self.on_their_way.append(StageOutput(fence=job.fence, stage=self.name, handle=handle))
 
     def crash(self, job: Job, why: str = "broke") -> None:

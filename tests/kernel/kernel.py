@@ -42,12 +42,14 @@ from duplex.session.settings import ServerVad, SessionLimits, SessionSettings
 from tests.kernel.account import Account, Record, WatchedConnector, visible
 from tests.kernel.client import Client
 from tests.kernel.engines import REACTIONS, Mood, Stage
+from tests.kernel.prefixes import Prefixes, ThinkingStage
 from tests.session.virtual import VirtualLoop
 
 PLACES, QUEUE, WAIT_S, GRACE_S = 3, 2, 11.0, 8.0
 REQUESTS = 7
 EVENTS = 4
 CONNECTOR_BYTES = 300_000
+STATE_BYTES = 60_000
 LIMITS = SessionLimits(idle_s=60, lifetime_s=200, notice_s=10, audio_ahead_s=0.5, max_items=200)
 BOUNDS = {"REPORTS": 80, "OUTBOX": 120, "KEPT": 10, "KEPT_BYTES": 40_000}
 KINDS = {
@@ -128,7 +130,7 @@ class Kernel:
 
     Attributes:
         stubborn: how often engines will refuse to let go of a session; `stuck`: those that they hold; `released`: those
-            that they have let go.
+            that they have let go; `let_go`: both, and what the server itself held of them is given back.
         hall: clients in the order in which they were let in or queued.
     """
 
@@ -146,11 +148,22 @@ class Kernel:
         self.hall: list[Client] = []
         self.stuck: set[str] = set()
         self.released: set[str] = set()
+        self.let_go: set[str] = set()
         self.connector = WatchedConnector(budget_bytes=CONNECTOR_BYTES, account=self.account)
-        self.stages = {
+        self.stages: dict[str, Stage] = {
             name: Stage(name=name, connector=self.connector, account=self.account, mood=self.mood, react=react)
             for name, react in REACTIONS.items()
+            if name != "think"
         }
+        self.prefixes = Prefixes()
+        self.stages["think"] = ThinkingStage(
+            prefixes=self.prefixes,
+            name="think",
+            connector=self.connector,
+            account=self.account,
+            mood=self.mood,
+            react=REACTIONS["think"],
+        )
         self.orchestrator = OrchestratorRunner(
             core=Orchestrator(_graph(), capacity=REQUESTS),
             engines=self.stages,
@@ -168,6 +181,7 @@ class Kernel:
             turns=8,
             mailbox_events=EVENTS,
             grace_s=GRACE_S,
+            state_budget_bytes=STATE_BYTES,
             clock=self.loop.time,
             compute=lambda session_id: {"think": 0.1},
             on_release=self._release,
@@ -243,10 +257,12 @@ class Kernel:
             *self.orchestrator._receivers,
         ]:
             account.expect(fence.session_id != session_id, f"a session is over, and {fence} is still at work")
+        self.let_go.add(session_id)
         if self.stubborn:
             self.stubborn -= 1
             self.stuck.add(session_id)
             raise OSError("the engine does not let go")
+        self.prefixes.release(session_id)
         self.stuck.discard(session_id)
         self.released.add(session_id)
 
@@ -264,6 +280,7 @@ class Kernel:
             busy = [(stage, job) for stage in self.stages.values() for job in stage.busy]
             if not busy and not any(stage.on_their_way for stage in self.stages.values()):
                 return
+            self.prefixes.let_go()
             if self.mood.slow:
                 self._deliver()
             for stage, job in busy:
@@ -294,6 +311,9 @@ class Kernel:
             stage.speak_too_late()
         self.loop.settle()
         assert len(self.connector) == self.connector.nbytes == 0
+        assert self.host.states.refs() == self.prefixes.table.store.refs() == ()
+        assert self.host.states.check_integrity() == self.prefixes.findings() == []
+        assert self.prefixes.running == {}
         assert self.connector._retired == {}
         assert not asyncio.all_tasks(self.loop), "a task was left"
 

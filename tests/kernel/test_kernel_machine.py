@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from duplex.errors import ClientError
+from duplex.errors import ClientError, StateError, UnknownState
 from duplex.session.admission import REFRESH_S
 from duplex.session.events import (
     AppendAudio,
@@ -30,12 +30,14 @@ from duplex.session.events import (
     RetrieveItem,
     TruncateItem,
 )
+from duplex.session.holdings import CONVERSATION
 from duplex.session.item import Item, Part
 from duplex.session.lease import LeaseState
-from duplex.session.notices import Closed, ItemDone, Queued
+from duplex.session.notices import Closed, ItemDone, Queued, Refused
 from duplex.session.port import Terms
 from duplex.session.settings import SemanticVad, ServerVad, SessionSettings, TurnDetection
-from tests.kernel.account import Record
+from duplex.state.ref import StateKey
+from tests.kernel.account import Record, visible
 from tests.kernel.client import Client, Connection, at_once, heard_at_once
 from tests.kernel.engines import WINDOW
 from tests.kernel.kernel import BOUNDS, CONNECTOR_BYTES, EVENTS, GRACE_S, PLACES, QUEUE, REQUESTS, WAIT_S, Kernel
@@ -181,7 +183,7 @@ class KernelMachine(RuleBasedStateMachine):
         assert client.connection is not None
         client.connection.lag = lost
         self.ask_for(client, words)
-        self.kernel.flow(rounds)
+        self.kernel.flow(min(rounds, 3))
         self.go(None)
         if client.connection is not None:
             self.end(client.connection, "crash")
@@ -198,6 +200,18 @@ class KernelMachine(RuleBasedStateMachine):
         self.stall(client.connection)
         self.ask_for(client, words)
         self.kernel.flow(rounds)
+        self.go(ticks)
+
+    @precondition(lambda self: self.talking)
+    @rule(who=WHO, words=WORDS, ticks=TICKS)
+    def an_answer_comes_all_at_once(self, who: int, words: int, ticks: int | None) -> None:
+        """Up to more of it than there is room for in a session's mailbox."""
+        self.ask_for(self.talking[who % len(self.talking)], words)
+        think = self.kernel.stages["think"]
+        for _ in range(2 * words):
+            for job in think.busy:
+                think.work(job)
+        think.deliver(1000)
         self.go(ticks)
 
     def ask_for(self, client: Client, words: int) -> None:
@@ -300,7 +314,8 @@ class KernelMachine(RuleBasedStateMachine):
         client.typed.append(text)
         self.account.typed(text)
         part = Part(kind="text", text=text)
-        client.says(CreateItem(item=Item(item_id="", role="user", status="completed", parts=(part,))))
+        item = Item(item_id="", role="user", status="completed", parts=(part,))
+        client.says(CreateItem(item=item, event_id=text))
         self.go(ticks)
 
     @precondition(lambda self: self.talking)
@@ -473,6 +488,21 @@ class KernelMachine(RuleBasedStateMachine):
             stage.speak_too_late()
         self.go(ticks)
 
+    @precondition(lambda self: self.account.sessions)
+    @rule(who=WHO)
+    def evict(self, who: int) -> None:
+        """A conversation's prefix is taken away: its next turn reads it again, and nothing else comes of it."""
+        sessions = self.account.sessions
+        session_id = list(sessions)[-1 - who % len(sessions)]
+        before = visible(sessions[session_id])
+        table = self.kernel.prefixes.table
+        evictions = table.store.counters["evictions"]
+        gone = self.kernel.prefixes.evict(session_id)
+        assert table.store.counters["evictions"] == evictions + gone
+        assert visible(sessions[session_id]) == before
+        with pytest.raises((StateError, UnknownState)):
+            self.kernel.host.states.evict(StateKey(session_id, CONVERSATION))
+
     @rule(times=st.sampled_from([1, 1, 2, 5]))
     def engines_do_not_let_go(self, times: int) -> None:
         self.kernel.stubborn = times
@@ -535,6 +565,12 @@ class KernelMachine(RuleBasedStateMachine):
             assert len(journal) <= BOUNDS["OUTBOX"] + BOUNDS["KEPT"] + 1
             assert journal.kept <= BOUNDS["KEPT"]
             assert journal.kept_bytes <= BOUNDS["KEPT_BYTES"]
+
+    @invariant()
+    def what_is_held_is_in_the_books(self) -> None:
+        assert self.kernel.host.states.check_integrity() == self.kernel.prefixes.findings() == []
+        held = {ref.session_id for ref in self.kernel.host.states.refs()}
+        assert held == set(self.account.sessions) - self.kernel.let_go, "a conversation is not counted, or for ever"
 
     @invariant()
     def nobody_overtakes(self) -> None:
@@ -622,6 +658,7 @@ class KernelMachine(RuleBasedStateMachine):
             if client.number % 2:
                 self.resume(client, None)
         for _ in range(40):
+            kernel.prefixes.let_go()
             kernel.flow(1000)
             self.advance(0.25)
             for client in self.talking:
@@ -659,8 +696,10 @@ class KernelMachine(RuleBasedStateMachine):
             assert client.items == [item.item_id for item in record.runner._core.conversation.items]
             client.check_received(everything=True)
             if record.restarted == 0:
+                refused = {told.error.event_id for told in client.received if isinstance(told, Refused)}
                 texts = [told.item.text for told in client.received if isinstance(told, ItemDone)]
-                assert [text for text in texts if text in client.typed] == client.typed, "input was lost"
+                wanted = [text for text in client.typed if text not in refused]
+                assert [text for text in texts if text in client.typed] == wanted, "input was lost"
         if len(self.clients) % 3 or self.closing:
             if not self.closing:
                 self.shut(killed=len(self.clients) % 3 == 1)
