@@ -899,13 +899,6 @@ MUTANTS = [
         KERNEL,
     ),
     Mutant(
-        "what_finds_no_room_while_nobody_listens_is_no_gap",
-        "session/runner.py",
-        "            self._outbox.journal.drop()\n        else",
-        "            pass\n        else",
-        KERNEL,
-    ),
-    Mutant(
         "nobody_tells_the_session_of_a_loss",
         "session/runner.py",
         '                self.close("disconnected")\n            self._mailbox.nudge()',
@@ -1050,6 +1043,13 @@ MUTANTS = [
         "orchestrator/runner.py",
         "                    self._connector.take(handle)",
         "                    pass",
+        KERNEL,
+    ),
+    Mutant(
+        "a_conversation_is_counted_for_ever",
+        "session/host.py",
+        "        self.states.release(session_id)\n",
+        "",
         KERNEL,
     ),
 ]
