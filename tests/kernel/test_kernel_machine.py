@@ -84,6 +84,7 @@ class KernelMachine(Comings, Sayings, Faults):
             if session_id not in kernel.released and session_id not in kernel.stuck
         }
         assert not [one for one in living if self.account.sessions[one].runner._core.closed]
+        assert not living or not self.closing, "a session lives on in a server that has ended"
         assert len(kernel.admission) == len(living) + len(kernel.stuck)
         waiting = [client for client in kernel.hall if client.waits]
         assert kernel.admission.waiting == len(waiting)
