@@ -874,10 +874,10 @@ MUTANTS = [
         KERNEL,
     ),
     Mutant(
-        "sound_goes_out_under_the_live_fence",
+        "sound_is_stamped_with_its_new_owner",
         "session/runner.py",
         "            fence=effect.fence,\n            response_id",
-        "            fence=self._core.answering.fence,\n            response_id",
+        "            fence=effect.fence._replace(generation=self._lease.generation),\n            response_id",
         KERNEL,
     ),
     Mutant(
@@ -899,13 +899,6 @@ MUTANTS = [
         "session/runner.py",
         '            self.close("slow_reader")',
         "            pass",
-        KERNEL,
-    ),
-    Mutant(
-        "what_finds_no_room_while_nobody_listens_is_no_gap",
-        "session/runner.py",
-        "            self._outbox.journal.drop()\n        else",
-        "            pass\n        else",
         KERNEL,
     ),
     Mutant(
@@ -1053,6 +1046,13 @@ MUTANTS = [
         "orchestrator/runner.py",
         "                    self._connector.take(handle)",
         "                    pass",
+        KERNEL,
+    ),
+    Mutant(
+        "a_conversation_is_counted_for_ever",
+        "session/host.py",
+        "        self.states.release(session_id)\n",
+        "",
         KERNEL,
     ),
 ]

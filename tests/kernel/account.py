@@ -6,80 +6,24 @@ Most of it happens inside the loop, where a runner's boundary would catch an ass
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from dataclasses import dataclass, field
-
-from duplex.connector.base import Handle
-from duplex.connector.memory import MemoryConnector
-from duplex.connector.payload import Payload, Prompt, Transcript, Voiced
+from duplex.connector.payload import Prompt
 from duplex.session.effects import Abort, Effect, Submit, Update
 from duplex.session.events import Event, Played, TruncateItem
 from duplex.session.fence import MAIN, Fence
 from duplex.session.notices import (
-    Closed,
     Interrupted,
     Notice,
     Opened,
     Refused,
     ResponseCreated,
     ResponseDone,
+    ResponseInfo,
     ResponseText,
 )
 from duplex.session.port import Audio
 from duplex.session.reading import AHEAD
-from duplex.session.runner import SessionRunner
-from tests.session.frozen import frozen
-
-HZ = 24_000
-
-
-@dataclass(slots=True)
-class Listener:
-    """What a listener with a perfect clock hears of one answer, which stands still while nobody listens."""
-
-    at_s: float
-    sent: int = 0
-    played: float = 0.0
-
-    def go(self, now: float, *, on: bool) -> None:
-        if on:
-            self.played = min(self.sent, self.played + (now - self.at_s) * HZ)
-        self.at_s = now
-
-
-@dataclass(slots=True)
-class Record:
-    """One session, from outside.
-
-    Attributes:
-        told: everything that it has told, in order; `restarted`: what was told before this index may be missed.
-        silent: newest epoch that was told to be interrupted.
-        epochs: of the responses that were announced, by id; `open`: those that are not done.
-        on: whether somebody listens.
-        heard: samples by item, of the answers that were cut.
-        said: by the client, of what it has played.
-        spoilt: the next event meets a bug; `failed`: it has.
-    """
-
-    runner: SessionRunner
-    acknowledged: bool
-    told: list[Notice | Audio] = field(default_factory=list)
-    restarted: int = 0
-    silent: int = -1
-    epochs: dict[str, int] = field(default_factory=dict)
-    open: set[str] = field(default_factory=set)
-    listeners: dict[str, Listener] = field(default_factory=dict)
-    on: bool = True
-    generation: int = 0
-    heard: dict[str, int] = field(default_factory=dict)
-    said: Counter[str] = field(default_factory=Counter)
-    spoilt: bool = False
-    failed: bool = False
-
-    @property
-    def closed(self) -> bool:
-        return bool(self.told) and isinstance(self.told[-1], Closed)
+from tests.kernel.makings import Makings
+from tests.kernel.record import HZ, Listener, Record
 
 
 class Account:
@@ -96,50 +40,13 @@ class Account:
         self.over: set[str] = set()
         self.submitted: list[Fence] = []
         self._dead: dict[tuple[str, str], Fence] = {}
-        self._tags: dict[Fence, int] = {}
-        self._fences: dict[int, Fence] = {}
-        self._final: set[str] = set()
+        self.makings = Makings(expect=self.expect)
         self._prompts: dict[Fence, Prompt] = {}
         self._texts: dict[Fence, str] = {}
-        self._sounds: dict[Fence, list[tuple[int, int]]] = {}
 
     def expect(self, holds: bool, what: str) -> None:
         if not holds:
             self.wrong.append(what)
-
-    # Words and sounds ---------------------------------------------------------------------------
-
-    def tag(self, fence: Fence) -> int:
-        """A number of the turn's own, from 1."""
-        tag = self._tags.setdefault(fence, len(self._tags) + 1)
-        self._fences[tag] = fence
-        return tag
-
-    def words_thought(self, fence: Fence, number: int) -> str:
-        return f"a{self.tag(fence)}.{number} "
-
-    def words_said(self, fence: Fence, *, others: bool = False) -> str:
-        return f"u{self.tag(fence)}{'x' if others else ''}."
-
-    def typed(self, text: str) -> None:
-        self._final.add(text)
-
-    def made(self, fence: Fence, payload: Payload) -> None:
-        """A stage has made this."""
-        match payload:
-            case Transcript(final=True, text=text):
-                self._final.add(text)
-            case Voiced(samples=samples, text_end=text_end):
-                sounds = self._sounds.setdefault(fence, [])
-                sounds.append((len(samples) + (sounds[-1][0] if sounds else 0), text_end))
-            case _:
-                pass
-
-    def thinker(self, text: str) -> Fence | None:
-        """Whose words these are, where they are of one turn alone and in order; None for no words."""
-        tags = {int(tag) for tag in re.findall(r"a(\d+)\.", text)}
-        self.expect(len(tags) <= 1, f"words of several answers in one: {text!r}")
-        return self._fences[tags.pop()] if tags else None
 
     # Fences ---------------------------------------------------------------------------------------
 
@@ -178,7 +85,7 @@ class Account:
                 if fence.epoch in record.epochs.values():
                     self._check_prompt(fence)
                 for message in prompt.messages:
-                    if message.role == "assistant" and (of := self.thinker(message.text)) is not None:
+                    if message.role == "assistant" and (of := self.makings.thinker(message.text)) is not None:
                         self.expect(of.epoch in record.epochs.values(), f"{message.text!r} was never told")
             case _:
                 pass
@@ -186,7 +93,9 @@ class Account:
     def _check_prompt(self, fence: Fence) -> None:
         """An answer that is announced answers what was said in the end."""
         said = [message.text for message in self._prompts[fence].messages if message.role == "user"]
-        self.expect(set(said) <= self._final, f"{said} is answered, and not all of it was said: {self._final}")
+        self.expect(
+            set(said) <= self.makings.final, f"{said} is answered, and not all of it was said: {self.makings.final}"
+        )
 
     def receives(self, record: Record, event: Event, effects: list[Effect], *, changed: bool) -> None:
         """The core has taken an event."""
@@ -216,20 +125,32 @@ class Account:
                         self._check_prompt(fence)
             case ResponseText(response_id=response_id, text=text):
                 self.expect(response_id in record.open, "words outside of their response")
-                of = self.thinker(text)
+                of = self.makings.thinker(text)
                 self.expect(of is None or of.epoch == record.epochs[response_id], f"{text!r} is of another turn")
                 if of is not None:
                     self._texts[of] = self._texts.get(of, "") + text
             case ResponseDone(response=response):
                 self.expect(response.response_id in record.open, "done without having been announced, or twice")
                 record.open.discard(response.response_id)
+                if response.status == "completed":
+                    self._check_whole(record, response)
             case Interrupted():
                 self._falls_silent(record, told, now)
             case _:
                 pass
 
+    def _check_whole(self, record: Record, response: ResponseInfo) -> None:
+        """All that was made of a complete answer was told."""
+        session_id = record.runner.session_id
+        for fence, text in self.makings.thoughts.items():
+            if (fence.session_id, fence.lane, fence.epoch) == (session_id, MAIN, response.epoch):
+                self.expect(self._texts.get(fence) == text, f"{self._texts.get(fence)!r} was told of {text!r}")
+                if response.modality == "audio" and response.item is not None:
+                    sent = record.listeners[response.item.item_id].sent
+                    self.expect(sent == self.makings.sounds[fence][-1][0], "a complete answer was not all sent")
+
     def _sounds_right(self, record: Record, audio: Audio, now: float) -> None:
-        made_under = self._fences[int(audio.pcm[0])]
+        made_under = self.makings.maker(audio)
         self.expect(made_under.session_id == record.runner.session_id, "audio of another session")
         self.expect(audio.fence == made_under, f"audio of {made_under} goes out as {audio.fence}")
         self.expect(not self.is_dead(made_under), f"audio of {made_under} is played, which is over")
@@ -262,39 +183,15 @@ class Account:
         announced = {response_id.removeprefix("resp_"): epoch for response_id, epoch in record.epochs.items()}
         for item in record.runner._core.conversation.items:
             if item.role == "user":
-                assert not item.text or item.text in self._final, f"nobody has said {item.text!r}"
+                assert not item.text or item.text in self.makings.final, f"nobody has said {item.text!r}"
                 continue
             name = item.item_id.removeprefix("item_")
             assert name in announced, "an answer is in the history that nobody was told of"
-            if (of := self.thinker(item.text)) is None:
+            if (of := self.makings.thinker(item.text)) is None:
                 continue
             assert of.epoch == announced[name]
             assert self._texts[of].startswith(item.text)
             if item.item_id in record.heard and item.parts[0].kind == "audio":
                 samples = max(record.heard[item.item_id], record.said[item.item_id])
-                end = next((text for until, text in self._sounds[of] if samples <= until), 0) if samples else 0
+                end = next((text for until, text in self.makings.sounds[of] if samples <= until), 0) if samples else 0
                 assert len(item.text) <= end, f"{item.text!r} is kept, and {samples} samples were heard"
-
-
-class WatchedConnector(MemoryConnector):
-    """The connector as it is, which must refuse what is made under an aborted fence."""
-
-    def __init__(self, *, budget_bytes: int, account: Account) -> None:
-        super().__init__(budget_bytes=budget_bytes)
-        self._account = account
-
-    def put(self, fence: Fence, payload: Payload) -> Handle:
-        handle = super().put(fence, payload)
-        late = self._account.is_dead(fence) and fence.session_id not in self._account.over
-        self._account.expect(not late, f"bytes are taken under {fence}, which is over")
-        return handle
-
-
-def visible(record: Record) -> object:
-    """What a refused event must leave alone; what is immutable is only looked at as a whole."""
-    core, answering = record.runner._core, record.runner._core.answering
-    items = [(item.item_id, id(item)) for item in core.conversation.items]
-    heard = [(answer.item_id, answer.playback._clock_samples, answer.playback.state) for answer in answering.ledgers]
-    active = frozen(answering._answer.playback) if answering._answer is not None else None
-    inside = frozen([core.listening, core._recognising, core.history._items])
-    return items, heard, active, inside, answering.fence, answering.state, id(core.settings), core.closed

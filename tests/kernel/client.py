@@ -185,7 +185,7 @@ class Client:
         if isinstance(told, Queued):
             account.expect(not self.opened and entry.sequence == 0, "a position after the session had begun")
         elif isinstance(told, Audio):
-            made_under = account._fences[int(told.pcm[0])]
+            made_under = account.makings.maker(told)
             account.expect(not account.is_aborted(made_under), f"audio of {made_under} leaves the server, and is over")
 
     async def _send(self, connection: Connection, port: LeasedPort) -> None:
@@ -228,7 +228,7 @@ class Client:
                 self.open = {response.response_id} if response is not None else set()
                 return
             case Audio():
-                made_under = account._fences[int(told.pcm[0])]
+                made_under = account.makings.maker(told)
                 account.expect(made_under.epoch > self.silenced, "sound of an answer that the client knows to be cut")
             case Interrupted(epoch=epoch):
                 self.silenced = max(self.silenced, epoch)

@@ -63,7 +63,6 @@ class Job:
     inbox: deque[tuple[Handle | None, bool]] = field(default_factory=deque)
     todo: deque[Payload] = field(default_factory=deque)
     final: bool = False
-    chars: int = 0
     heard: int = 0
     said_all: bool = False
 
@@ -144,12 +143,20 @@ class Stage:
                 del self.jobs[job.fence]
                 return
             if payload is not None:
+                self.took(job, payload)
                 job.todo.extend(self._react(self, job, payload))
             if job.final:
                 job.todo.extend(self._react(self, job, None))
         elif job.final:
             del self.jobs[job.fence]
             self.on_their_way.append(StageFinished(fence=job.fence, stage=self.name, output_tokens=1))
+
+    def took(self, job: Job, payload: Payload) -> None:
+        """A request has taken this in."""
+
+    def said(self, job: Job, payload: Payload) -> None:
+        """A request has said this."""
+        self.account.makings.made(self.name, job.fence, payload)
 
     def _say(self, job: Job, payload: Payload) -> None:
         try:
@@ -161,7 +168,7 @@ class Stage:
         except ConnectorFull as error:
             self.crash(job, str(error))
         else:
-            self.account.made(job.fence, payload)
+            self.said(job, payload)
             self.on_their_way.append(StageOutput(fence=job.fence, stage=self.name, handle=handle))
 
     def crash(self, job: Job, why: str = "broke") -> None:
@@ -205,12 +212,12 @@ def recognises(stage: Stage, job: Job, payload: Payload | None) -> list[Payload]
             job.heard = start + len(samples)
             return []
         case Mark(mark=MarkKind.PAUSE, end=end):
-            return [Transcript(text=stage.account.words_said(job.fence), end=end, final=False)]
+            return [Transcript(text=stage.account.makings.words_said(job.fence), end=end, final=False)]
         case _ if job.said_all:
             return []
         case _:
             job.said_all = True
-            text = stage.account.words_said(job.fence, others=stage.mood.second_thoughts)
+            text = stage.account.makings.words_said(job.fence, others=stage.mood.second_thoughts)
             return [Transcript(text="" if stage.mood.deaf else text, end=job.heard, final=True)]
 
 
@@ -219,7 +226,7 @@ def thinks(stage: Stage, job: Job, payload: Payload | None) -> list[Payload]:
         return [Completeness(probability=0.9)]
     if not isinstance(payload, Prompt):
         return []
-    words = [stage.account.words_thought(job.fence, number) for number in range(stage.mood.pieces)]
+    words = [stage.account.makings.words_thought(job.fence, number) for number in range(stage.mood.pieces)]
     starts = [sum(map(len, words[:number])) for number in range(len(words))]
     return [Text(text=text, start=start) for start, text in zip(starts, words, strict=True)]
 
@@ -231,7 +238,7 @@ def talks(stage: Stage, job: Job, payload: Payload | None) -> list[Payload]:
 def voices(stage: Stage, job: Job, payload: Payload | None) -> list[Payload]:
     if not isinstance(payload, Text):
         return []
-    samples = np.full(stage.mood.samples, stage.account.tag(job.fence), np.int16)
+    samples = np.full(stage.mood.samples, stage.account.makings.tag(job.fence), np.int16)
     return [Voiced(samples=samples, rate_hz=24_000, text_end=payload.start + len(payload.text))]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from itertools import count
 from unittest import mock
 
@@ -18,36 +17,20 @@ from duplex.orchestrator.graph import Edge, StageGraph, StageSpec
 from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.orchestrator.trace import TraceLog
 from duplex.session import host, runner
-from duplex.session.admission import Admission
 from duplex.session.budget import Budget
-from duplex.session.effects import Effect
-from duplex.session.events import (
-    CancelResponse,
-    CommitAudio,
-    CreateItem,
-    CreateResponse,
-    DeleteItem,
-    Event,
-    Played,
-    RetrieveItem,
-    TruncateItem,
-)
-from duplex.session.host import Host
-from duplex.session.lease import Lease
-from duplex.session.notices import Notice
-from duplex.session.places import AdmissionEffect, AdmissionEvent, Admit
-from duplex.session.port import Audio, Terms
-from duplex.session.runner import SessionRunner
 from duplex.session.settings import ServerVad, SessionLimits, SessionSettings
-from tests.kernel.account import Account, Record, WatchedConnector, visible
+from tests.kernel.account import Account
 from tests.kernel.client import Client
 from tests.kernel.engines import REACTIONS, Mood, Stage
+from tests.kernel.prefixes import Prefixes, ThinkingStage
+from tests.kernel.watching import Watch, WatchedAdmission, WatchedConnector, WatchedHost
 from tests.session.virtual import VirtualLoop
 
 PLACES, QUEUE, WAIT_S, GRACE_S = 3, 2, 11.0, 8.0
 REQUESTS = 7
 EVENTS = 4
 CONNECTOR_BYTES = 300_000
+STATE_BYTES = 9_000
 LIMITS = SessionLimits(idle_s=60, lifetime_s=200, notice_s=10, audio_ahead_s=0.5, max_items=200)
 BOUNDS = {"REPORTS": 80, "OUTBOX": 120, "KEPT": 10, "KEPT_BYTES": 40_000}
 KINDS = {
@@ -58,9 +41,6 @@ KINDS = {
     "talk": (Kind.TEXT, Kind.TEXT),
     "code2wav": (Kind.TEXT, Kind.VOICED),
 }
-REFUSABLE = (
-    CancelResponse | CommitAudio | CreateItem | CreateResponse | DeleteItem | Played | RetrieveItem | TruncateItem
-)
 
 
 class Secrets:
@@ -74,33 +54,6 @@ class Secrets:
 
     def token_urlsafe(self, nbytes: int) -> str:
         return f"secret-{next(self._numbers)}"
-
-
-class WatchedAdmission(Admission):
-    """Admission as it is; whom it admits is noted."""
-
-    admitted: tuple[str, ...] = ()
-
-    def receive(self, event: AdmissionEvent, now: float) -> list[AdmissionEffect]:
-        return self._noted(super().receive(event, now))
-
-    def wake(self, now: float) -> list[AdmissionEffect]:
-        return self._noted(super().wake(now))
-
-    def _noted(self, effects: list[AdmissionEffect]) -> list[AdmissionEffect]:
-        self.admitted += tuple(effect.session_id for effect in effects if isinstance(effect, Admit))
-        return effects
-
-
-class WatchedHost(Host):
-    """The host as it is; whatever a session does is written down."""
-
-    watch: Callable[[SessionRunner, Terms], None]
-
-    def _runner(self, session_id: str, terms: Terms, lease: Lease) -> SessionRunner:
-        made = super()._runner(session_id, terms, lease)
-        self.watch(made, terms)
-        return made
 
 
 def _graph() -> StageGraph:
@@ -128,7 +81,7 @@ class Kernel:
 
     Attributes:
         stubborn: how often engines will refuse to let go of a session; `stuck`: those that they hold; `released`: those
-            that they have let go.
+            that they have let go; `let_go`: both, and what the server itself held of them is given back.
         hall: clients in the order in which they were let in or queued.
     """
 
@@ -146,11 +99,22 @@ class Kernel:
         self.hall: list[Client] = []
         self.stuck: set[str] = set()
         self.released: set[str] = set()
+        self.let_go: set[str] = set()
         self.connector = WatchedConnector(budget_bytes=CONNECTOR_BYTES, account=self.account)
-        self.stages = {
+        self.stages: dict[str, Stage] = {
             name: Stage(name=name, connector=self.connector, account=self.account, mood=self.mood, react=react)
             for name, react in REACTIONS.items()
+            if name != "think"
         }
+        self.prefixes = Prefixes()
+        self.stages["think"] = ThinkingStage(
+            prefixes=self.prefixes,
+            name="think",
+            connector=self.connector,
+            account=self.account,
+            mood=self.mood,
+            react=REACTIONS["think"],
+        )
         self.orchestrator = OrchestratorRunner(
             core=Orchestrator(_graph(), capacity=REQUESTS),
             engines=self.stages,
@@ -168,71 +132,15 @@ class Kernel:
             turns=8,
             mailbox_events=EVENTS,
             grace_s=GRACE_S,
+            state_budget_bytes=STATE_BYTES,
             clock=self.loop.time,
             compute=lambda session_id: {"think": 0.1},
             on_release=self._release,
         )
-        self.host.watch = self._watch
+        self.host.watch = Watch(account=self.account, clock=self.loop.time)
         self.loop.run_until_complete(self.orchestrator.start())
         self.running = self.loop.create_task(self.host.run())
         self.loop.settle()
-
-    # Watching -------------------------------------------------------------------------------------
-
-    def _watch(self, made: SessionRunner, terms: Terms) -> None:
-        record = Record(runner=made, acknowledged=terms.acknowledged)
-        self.account.sessions[made.session_id] = record
-        receive, do, put = made._core.receive, made._do, made._outbox.put
-        give_back = made._give_back
-        attach, detach, drop = made.attach, made.detach, made._outbox.journal.drop
-
-        def receives(event: Event, now: float) -> list[Effect]:
-            before = visible(record) if isinstance(event, REFUSABLE) else None
-            if record.spoilt:
-                record.failed = True
-                raise ZeroDivisionError("a bug in a session")
-            effects = receive(event, now)
-            changed = before is not None and visible(record) != before
-            self.account.receives(record, event, effects, changed=changed)
-            return effects
-
-        def does(effect: Effect) -> None:
-            self.account.does(record, effect)
-            do(effect)
-
-        def puts(told: Notice | Audio) -> bool:
-            if made._outbox._closed:
-                return put(told)
-            self.account.tells(record, told, self.loop.time())
-            return put(told)
-
-        def attaches(token: str, *, seen: int, following: str) -> tuple[int, bool]:
-            generation, whole = attach(token, seen=seen, following=following)
-            self.account.expect(generation == record.generation + 1, "a generation does not follow the last one")
-            record.generation = generation
-            self.account.turns(record, self.loop.time(), on=True)
-            return generation, whole
-
-        def detaches(generation: int) -> None:
-            if made._lease.owns(generation):
-                self.account.turns(record, self.loop.time(), on=False)
-            detach(generation)
-
-        def gives_back() -> None:
-            give_back()
-            self.account.over.add(made.session_id)
-
-        def drops() -> None:
-            record.restarted = len(record.told)
-            drop()
-
-        made._core.receive = receives  # type: ignore[method-assign]
-        made._do = does  # type: ignore[method-assign]
-        made._give_back = gives_back  # type: ignore[method-assign]
-        made._outbox.put = puts  # type: ignore[method-assign]
-        made._outbox.journal.drop = drops  # type: ignore[method-assign]
-        made.attach = attaches  # type: ignore[method-assign]
-        made.detach = detaches  # type: ignore[method-assign]
 
     def _release(self, session_id: str) -> None:
         account = self.account
@@ -243,10 +151,12 @@ class Kernel:
             *self.orchestrator._receivers,
         ]:
             account.expect(fence.session_id != session_id, f"a session is over, and {fence} is still at work")
+        self.let_go.add(session_id)
         if self.stubborn:
             self.stubborn -= 1
             self.stuck.add(session_id)
             raise OSError("the engine does not let go")
+        self.prefixes.release(session_id)
         self.stuck.discard(session_id)
         self.released.add(session_id)
 
@@ -264,6 +174,7 @@ class Kernel:
             busy = [(stage, job) for stage in self.stages.values() for job in stage.busy]
             if not busy and not any(stage.on_their_way for stage in self.stages.values()):
                 return
+            self.prefixes.let_go()
             if self.mood.slow:
                 self._deliver()
             for stage, job in busy:
@@ -283,7 +194,9 @@ class Kernel:
         """After everybody has gone and the host is closed."""
         assert self.running.done()
         assert len(self.admission) == 0
-        assert self.admission.places == self.host.lobby._visits == self.host._sessions == {}
+        assert self.admission.places == {}
+        assert self.host.lobby._visits == {}
+        assert self.host._sessions == {}
         assert self.admission.deadline is None
         assert self.host.lobby._timer is None
         assert len(self.orchestrator.core) == 0
@@ -294,6 +207,9 @@ class Kernel:
             stage.speak_too_late()
         self.loop.settle()
         assert len(self.connector) == self.connector.nbytes == 0
+        assert self.host.states.refs() == self.prefixes.table.store.refs() == ()
+        assert self.host.states.check_integrity() == self.prefixes.findings() == []
+        assert self.prefixes.running == {}
         assert self.connector._retired == {}
         assert not asyncio.all_tasks(self.loop), "a task was left"
 

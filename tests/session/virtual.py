@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+ROUNDS = 10_000
+"""More than anything that ends was ever seen to take."""
+
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Never waits: `settle` runs whatever can run now, `advance` moves the clock from timer to timer."""
@@ -16,12 +19,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def settle(self) -> None:
-        """Run until nothing is ready any more."""
-        while True:
+        """Run until nothing is ready any more. Raises AssertionError where that never comes."""
+        for _ in range(ROUNDS):
             self.call_soon(self.stop)
             self.run_forever()
             if not self._ready:  # type: ignore[attr-defined]
                 return
+        raise AssertionError("the loop never comes to rest")
 
     def advance(self, seconds: float) -> None:
         """Let time pass; every timer on the way fires at its own time."""
