@@ -63,3 +63,13 @@ def budget(config: ServerConfig, *, lanes: Mapping[str, Lane], widths: Mapping[s
         },
         headroom=config.compute.headroom,
     )
+
+
+def refusal(budget: Budget, price: Price) -> str | None:
+    """Why there will never be a place, so that a server can say it before it loads its models; None if there will."""
+    if budget.lacks(Price(), price, held=0) is None:
+        return None
+    return (
+        f"compute.state_budget_bytes is {budget.nbytes[HOST_MEMORY]}, and one session takes "
+        f"{price.nbytes[HOST_MEMORY]}: give as much at least, or a shorter limits.max_turn_s"
+    )

@@ -98,12 +98,13 @@ class Server:
             lifetime_s=limits.session_lifetime_s,
         )
         self.settings = SessionSettings(instructions=INSTRUCTIONS)
+        budget = capacity.budget(config, lanes=self.pipeline.lanes(), widths=self.pipeline.widths())
+        price = capacity.declared(VOICE, ring_bytes=ring_bytes(self.limits))
+        if (refusal := capacity.refusal(budget, price)) is not None:
+            raise ConfigError(refusal)
         admission = Admission(
-            budget=capacity.budget(config, lanes=self.pipeline.lanes(), widths=self.pipeline.widths()),
-            tariff=Tariff(
-                declared=capacity.declared(VOICE, ring_bytes=ring_bytes(self.limits)),
-                oversubscribe=compute.oversubscribe,
-            ),
+            budget=budget,
+            tariff=Tariff(declared=price, oversubscribe=compute.oversubscribe),
             queue_length=limits.queue_length,
             queue_wait_s=limits.queue_wait_s,
         )

@@ -69,6 +69,18 @@ def test_each_setting_bounds(compute: dict[str, float], held: int) -> None:
     assert fill(admission(sessions=50, queue_length=0, **compute)) == min(held, 6)
 
 
+def test_a_budget_in_which_nobody_has_room_is_refused() -> None:
+    price = capacity.declared(VOICE, ring_bytes=1 << 21)
+    least = price.nbytes["host"]
+    said = []
+    for nbytes in (least, least - 1):
+        config = ServerConfig(compute=ComputeConfig(state_budget_bytes=nbytes))
+        said.append(capacity.refusal(capacity.budget(config, lanes=LANES, widths=WIDTHS), price))
+    assert said[0] is None
+    assert said[1] is not None
+    assert f"one session takes {least}: give as much at least" in said[1]
+
+
 def test_the_cores_are_those_of_the_container(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bound = len(os.sched_getaffinity(0))
     quota = tmp_path / "cpu.max"
