@@ -1,1 +1,1 @@
-"""Measures a running server from outside."""
+"""Measures a running server from outside, and parts of it alone."""

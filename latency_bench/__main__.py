@@ -1,4 +1,4 @@
-"""``python -m latency_bench list | talk | sessions | soak``."""
+"""``python -m latency_bench list | talk | sessions | soak | endpoint``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from duplex.errors import DuplexError
+from latency_bench.micro import endpoint
 from latency_bench.table import Report
 from latency_bench.wire import sessions, soak, talk
 from latency_bench.wire.server import ServerFailed
@@ -26,12 +27,15 @@ BENCHMARKS = {
     "talk": Benchmark(summary=talk.SUMMARY, add_arguments=talk.add_arguments, run=talk.run),
     "sessions": Benchmark(summary=sessions.SUMMARY, add_arguments=sessions.add_arguments, run=sessions.run),
     "soak": Benchmark(summary=soak.SUMMARY, add_arguments=soak.add_arguments, run=soak.run),
+    "endpoint": Benchmark(summary=endpoint.SUMMARY, add_arguments=endpoint.add_arguments, run=endpoint.run),
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one benchmark; 0 where all its bars hold, 1 where not or where it cannot run, 130 after Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m latency_bench", description="Measures a server from outside.")
+    parser = argparse.ArgumentParser(
+        prog="python -m latency_bench", description="Measures a server from outside, and parts of it alone."
+    )
     commands = parser.add_subparsers(required=True, metavar="BENCHMARK", dest="name")
     commands.add_parser("list", help="show what there is")
     for name, benchmark in BENCHMARKS.items():

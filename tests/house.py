@@ -104,11 +104,18 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "duplex.server": ("duplex",),
     "duplex.cli": ("duplex.client", "duplex.config", "duplex.errors", "duplex.models", "duplex.server"),
     "duplex.__main__": ("duplex.cli",),
-    "latency_bench": ("duplex.errors", "duplex.audio", "duplex.client", "duplex.protocol", "latency_bench"),
+    **dict.fromkeys(
+        ("latency_bench", "latency_bench.wire"),
+        ("duplex.errors", "duplex.audio", "duplex.client", "duplex.protocol", "latency_bench"),
+    ),
+    "latency_bench.micro": ("duplex", "latency_bench"),
 }
 """What a module may import of ours, by its longest prefix here; a module under no prefix is a breach itself."""
 
-DENIED: dict[str, tuple[str, ...]] = {"duplex.session": RUNNERS}
+DENIED: dict[str, tuple[str, ...]] = {
+    "duplex.session": RUNNERS,
+    "latency_bench.wire": ("latency_bench.micro",),
+}
 """Exceptions to the table above, by the same prefix."""
 
 PURE = (
@@ -131,7 +138,7 @@ BOUNDARIES = frozenset(
 
 _BROAD = frozenset({"Exception", "BaseException"})
 _MODEL_NAMES = re.compile(r"silero|smart[_ -]?turn|moonshine|smollm|hibari|piper|whisper|qwen", re.IGNORECASE)
-_MAY_NAME_MODELS = ("duplex.models", "latency_bench.clips")
+_MAY_NAME_MODELS = ("duplex.models", "latency_bench.clips", "latency_bench.micro.models")
 
 Modules = dict[str, Path]
 

@@ -49,6 +49,17 @@ def plant(root: Path, files: dict[str, str]) -> list[str]:
             "duplex.session.core:1: imports duplex.session.runner",
         ),
         ("duplex/transport/ws.py", "import duplex.session.core", "duplex.transport.ws:1: imports duplex.session.core"),
+        (
+            "latency_bench/wire/x.py",
+            "import duplex.session.runner",
+            "latency_bench.wire.x:1: imports duplex.session.runner",
+        ),
+        (
+            "latency_bench/wire/x.py",
+            "import latency_bench.micro.x",
+            "latency_bench.wire.x:1: imports latency_bench.micro.x",
+        ),
+        ("latency_bench/micro/x.py", "# SmolLM2", "latency_bench.micro.x:1: names a model, SmolLM"),
         ("duplex/attic/x.py", "", "duplex.attic.x:1: no rule says what this module may import: add it to ALLOWED"),
         ("duplex/cli.py", '"""Runs SmolLM2."""', "duplex.cli:1: names a model, SmolLM"),
         ("duplex/cli.py", "# a smart-turn call", "duplex.cli:1: names a model, smart-turn"),
@@ -85,6 +96,7 @@ def test_a_planted_breach_is_found(tmp_path: Path, file: str, source: str, breac
         ("duplex/session/runner.py", "tasks.create_task(f())"),
         ("duplex/config.py", "import os\nx = os.environ"),
         ("duplex/models/silero/vad.py", '"""Silero."""'),
+        ("latency_bench/micro/x.py", "import duplex.session.runner"),
         ("duplex/engine/llama.py", '"""Runs models through llama.cpp."""'),
     ],
 )

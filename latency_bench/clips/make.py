@@ -41,9 +41,7 @@ def make(folder: Path, *, recording: Path) -> list[Clip]:
     Args:
         recording: the human recording (`RECORDING_FILE` of the wheel `RECORDING_WHEEL`).
     """
-    from hibari import Hibari
-
-    voice = Hibari(threads=1)
+    voice = speaker()
     clips = [_speak(folder, line, seed, voice) for seed, line in enumerate((*LINES, *HESITATIONS), 1)]
     spoken, rate_hz = read_wav(recording)
     if rate_hz != RATE_HZ:
@@ -55,11 +53,23 @@ def make(folder: Path, *, recording: Path) -> list[Clip]:
     return clips
 
 
+def speaker() -> Callable[..., Sound]:
+    """The voice of the synthetic clips: the same words, speed and seed are the same samples each time."""
+    from hibari import Hibari
+
+    voice: Callable[..., Sound] = Hibari(threads=1)
+    return voice
+
+
+def say(words: str, *, speed: float, seed: int, voice: Callable[..., Sound]) -> Sound:
+    """Have `voice` speak, at the level of all clips and trimmed as they are; float32 [n] at `RATE_HZ`."""
+    spoken = voice(words, speed=speed, seed=seed)
+    return _trim(_level(to_float(resample(to_int16(spoken), from_hz=24_000, to_hz=RATE_HZ))))
+
+
 def _speak(folder: Path, line: Line, seed: int, voice: Callable[..., Sound]) -> Clip:
     # The sentence is spoken as a whole, so that its melody goes on over the pause that is put in afterwards.
-    spoken = voice(line.words, speed=line.speed, seed=seed)
-    speech = _trim(_level(to_float(resample(to_int16(spoken), from_hz=24_000, to_hz=RATE_HZ))))
-    speech, pauses = _pause(speech, line)
+    speech, pauses = _pause(say(line.words, speed=line.speed, seed=seed, voice=voice), line)
     noise_dbfs = None if line.snr_db is None else SPEECH_DBFS - line.snr_db
     if noise_dbfs is not None:
         speech = speech + pink_noise(len(speech), noise_dbfs, seed)

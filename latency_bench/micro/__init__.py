@@ -1,0 +1,1 @@
+"""Parts of the program, each measured alone and without a server."""
