@@ -110,7 +110,10 @@ class ComputeConfig:
         4, "sessions whose history the language model keeps at hand, and that it answers at once", least=1, most=256
     )
     connector_budget_bytes: int | None = setting(
-        None, "payload bytes held between stages; 16 MiB a session, up to 512, unless it is set", least=_MIB, most=2**40
+        None,
+        "payload bytes held between stages; 16 MiB a session, up to 512, unless it is set",
+        least=4 * _MIB,
+        most=2**40,
     )
     cores: float | None = setting(None, "cores that sessions may use together; all by default", least=0.1, most=4096)
     headroom: float = setting(0.2, "part of the compute that is kept free for bursts", least=0, most=0.9)

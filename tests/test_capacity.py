@@ -20,7 +20,7 @@ from duplex.session.places import Arrive, CleanFailed, Leave, Used
 from duplex.session.tariff import Tariff
 
 LANES = {"think": Lane(most=1.0, weights={"think": 1.0})}
-WIDTHS = dict.fromkeys(VOICE.stages, 1.0) | {"think": 1.5}
+WIDTHS = dict.fromkeys(VOICE.stages, 1.0)
 
 
 def admission(*, sessions: int = 4, queue_length: int = 2, **compute: float) -> Admission:
@@ -65,8 +65,8 @@ def test_two_cores_hold_two_hundred_that_are_attached_where_the_operator_says_so
     [({}, 50), ({"cores": 1.0}, 2), ({"cores": 0.1}, 1), ({"state_budget_bytes": 5 << 20}, 3), ({"headroom": 0.9}, 1)],
 )
 def test_each_setting_bounds(compute: dict[str, float], held: int) -> None:
-    """Without any other bound the language model's own loop holds six."""
-    assert fill(admission(sessions=50, queue_length=0, **compute)) == min(held, 6)
+    """Without any other bound the language model's own loop holds four."""
+    assert fill(admission(sessions=50, queue_length=0, **compute)) == min(held, 4)
 
 
 def test_a_budget_in_which_nobody_has_room_is_refused() -> None:
@@ -110,13 +110,13 @@ def test_the_census_shows_everyone_and_every_bound() -> None:
     assert (first["id"], first["state"], first["age_s"], first["position"]) == ("a", "active", 12.0, None)
     assert (first["used_s"], first["nbytes"]) == ({"think": 1.2346}, {"host": 7})
     assert first["used_lately"] == {"think": 0.1}
-    assert first["price"]["compute"]["think"] == 0.13
+    assert first["price"]["compute"]["think"] == 0.2
     assert (second["state"], second["release_failures"]) == ("releasing", 1)
     assert (third["state"], third["position"], third["price"]) == ("queued", 1, None)
     bounds = {(entry["kind"], entry["name"]): (entry["taken"], entry["most"]) for entry in shown["budget"]}
     assert bounds["sessions", "sessions"] == (2, 2)
     assert bounds["queue", "queue"] == (1, 2)
-    assert bounds["compute", "think"] == (0.26, 0.8)
+    assert bounds["compute", "think"] == (0.4, 0.8)
     assert bounds["nbytes", "host"][1] == 512 << 20
     assert shown["windows"] == {"think": 1}
     assert shown["refusal"] is None

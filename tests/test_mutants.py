@@ -1085,9 +1085,7 @@ def trials(
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
     asked: list[Mutant] = [item.callspec.params["mutant"] for item in tests if item.function is test_is_killed]
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        yield {
-            mutant.name: pool.submit(tried, mutant, tmp_path_factory.mktemp(mutant.name)) for mutant in asked
-        }
+        yield {mutant.name: pool.submit(tried, mutant, tmp_path_factory.mktemp(mutant.name)) for mutant in asked}
         pool.shutdown(cancel_futures=True)
 
 

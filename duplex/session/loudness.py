@@ -22,6 +22,9 @@ DECAY_DB_S = 10.0
 LAG_MS = 160
 """A detector follows loudness by no more than this: a longer way back would be into the speech itself."""
 
+SOFT_MS = 224
+"""A detector that still hears a voice so long after the last loud frame hears one that speaks softly now."""
+
 QUIET_MS = 40
 """What is quiet for so long is a pause, or the closure before a very slow consonant."""
 
@@ -83,7 +86,7 @@ class Loudness:
         if not levels:
             return
         loudest = max(levels)
-        if self._peak is None:
+        if self._peak is None or (voice and end - self._loud_end > SOFT_MS * self._hz // 1000):
             self._peak = loudest
         elif voice and not self.quiet:
             self._peak = max(self._peak - DECAY_DB_S * window / self._hz, loudest)

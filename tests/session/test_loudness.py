@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duplex.connector.payload import Completeness, EndOfTurn, Speech
-from duplex.session.detector import Ask, DetectorPolicy, End, Pause, Resume, Signal, TurnDetector
+from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Resume, Signal, TurnDetector
 from duplex.session.loudness import LAG_MS, QUIET_MS, Loudness
 
 HZ = 16_000
@@ -28,8 +28,8 @@ def test_speech_ends_where_it_was_last_loud() -> None:
 
 
 def test_a_detector_is_never_told_that_speech_ended_much_earlier_or_later_than_it_saw() -> None:
-    loudness = heard((LOUD,) * 4, *[(FAINT,) * 4] * 20)
-    assert loudness.end_of(21 * W) == 21 * W - LAG_MS * HZ // 1000
+    loudness = heard((LOUD,) * 4, *[(FAINT,) * 4] * 6)
+    assert loudness.end_of(7 * W) == 7 * W - LAG_MS * HZ // 1000
     assert heard((LOUD,) * 4, (LOUD,) * 4).end_of(W) == W
 
 
@@ -70,6 +70,20 @@ def test_a_sentence_may_begin_aloud_and_end_softly() -> None:
     soft = LOUD - 24.0
     loudness = heard((-12.0,) * 4, *[(LOUD,) * 4] * 40, *[(soft,) * 4] * 10)
     assert not loudness.quiet
+
+
+def test_who_goes_on_softly_after_a_pause_goes_on() -> None:
+    detector = TurnDetector(DetectorPolicy(), hz=HZ)
+    said: list[Signal] = []
+    sound = [(0.9, LOUD)] * 10 + [(0.1, ROOM)] * 6 + [(0.9, LOUD - 28.0)] * 60
+    for number, (probability, level) in enumerate(sound):
+        report = Speech(start=number * W, window=W, probabilities=(probability,), levels=(level,) * 4)
+        said += detector.hear(report)
+        for signal in said[-1:]:
+            if isinstance(signal, Ask):
+                said += detector.answer(EndOfTurn(end=signal.end, probability=0.05))
+    assert [type(signal) for signal in said if not isinstance(signal, Ask)][:3] == [Onset, Pause, Resume]
+    assert not any(isinstance(signal, End) for signal in said), "nothing of it is lost"
 
 
 def test_what_becomes_loud_again_may_be_a_word_and_after_a_while_is_noise() -> None:
