@@ -102,7 +102,7 @@ class TestRefusals:
             ("max_sessions", "0", "a whole number from 1 to 4096"),
             ("audio_ahead_s", "nan", "a number from 0.05 to 10"),
             ("session_lifetime_s", "inf", "a number from 1 to 604800"),
-            ("connector_budget_bytes", "5", "a whole number from 1048576 to 1099511627776"),
+            ("connector_budget_bytes", "5", "a whole number from 4194304 to 1099511627776"),
             ("insecure", "maybe", "true or false"),
             ("log_level", "loud", "one of debug, info, warning, error"),
             ("models_dir", "", "a path"),
