@@ -1,58 +1,25 @@
-"""llama.cpp inside this process: one small language model, many conversations, prefix caches for some of them.
-
-The binding (`xllamacpp.Server`) runs llama.cpp's own HTTP server beside its Python calls and cannot be told not to.
-What is left of it here: no TCP port, only a unix socket in a directory that this user alone can enter, behind a
-random key, gone after `close` or at exit. The switchable endpoints are off but for those that `side_door` uses.
-"""
+"""llama.cpp inside this process: one small language model, many conversations, prefix caches for some of them."""
 
 from __future__ import annotations
 
-import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-# llama.cpp's threads meet some hundred times a batch, and OpenMP has them spin until the last one comes. Where that one
-# has no core, the others burn theirs: beside two busy processes a prompt of 25 tokens took 3 s instead of 0.2. So many
-# turns are some microseconds: as quick as spinning on an idle machine. The library reads this when it is loaded.
-os.putenv("GOMP_SPINCOUNT", "1000")
-
-import xllamacpp
 
 from duplex.engine.completion import Completion, CompletionReader
 from duplex.engine.kv import KvSlot
 from duplex.engine.line import Line
+from duplex.engine.native_server import NativeServer
 from duplex.engine.share import SharedTime
-from duplex.engine.side_door import SideDoor
 from duplex.engine.slots import KV, KvSlots
-from duplex.engine.socket_dir import SocketDirectory
 from duplex.errors import StageError, StaleState
 from duplex.session.fence import MAIN, Fence
 from duplex.state.ref import StateKey, StateRef
 from duplex.state.store import StateStore
 
-BATCH_TOKENS = 32
-"""Prompt tokens that are computed at a time. Between two batches other slots get their next token and a cancelled
-request ends, so this is the bound of both; half as many would cost a tenth of the speed."""
-
-_REUSE_TOKENS = 32
-"""Shortest run of tokens that is worth shifting to a new position where the prompt lost something before it."""
-
-_FLASH_ATTENTION_OFF = 0
-"""On a CPU it wins 6 % at 50 tokens and loses 40 % at 1,200: a conversation grows."""
-
 _LIKELIEST = 20
 """Tokens whose probability is told where one is judged."""
-
-_NEVER = -1
-_ONE_HTTP_THREAD = 1
-_SILENT = -1
-
-_FIRST = "one two three four five six seven eight nine ten " * 4
-"""A prompt that is long enough for what a token takes to be read off a copy of its slot."""
 
 _TOKEN_S = 0.004
 """Seconds that a token of a prompt takes, until it has been measured."""
@@ -104,59 +71,22 @@ class LlamaServer:
         self._read_tokens = self._read_ms = 0.0
         self._tokens: dict[str, int] = {}
         self._closing = False
-        self._key = secrets.token_urlsafe(32)
-        if not model.is_file():
-            raise StageError(f"there is no model file {model.name}; fetch the models first", stage="llama")
-        self._directory = SocketDirectory()
-        self._socket = self._directory.socket
-        try:
-            self._server: Any = xllamacpp.Server(self._params(model, slots, context_tokens, threads, batch_threads))
-        except RuntimeError as error:
-            self._directory.close()
-            message = (
-                f"llama.cpp cannot load {model.name}: memory is short, or the file is broken; "
-                "`duplex models verify` tells which"
-            )
-            raise StageError(message, stage="llama") from error
-        self._door = SideDoor(path=self._socket, key=self._key)
-        # A native server that is closed before its loop has begun never ends (seen in this version); one answer proves
-        # that it has.
-        warm = {"prompt": _FIRST, "n_predict": 1, "id_slot": 0, "stream": True}
-        reader = CompletionReader(on_text=lambda piece: True, over=lambda: False)
-        self._server.handle_completions(warm, reader)
-        reader.result()
-        tokens, copy = self._door.save(0)
-        self.slot_bytes = self._door.slots()[0].room * -(-len(copy) // tokens)
-        """Memory of one slot, by what llama.cpp writes of a token: keys, values, and some bytes of its place."""
+        self._server = NativeServer(
+            model=model,
+            slots=slots,
+            context_tokens=context_tokens,
+            threads=threads,
+            batch_threads=batch_threads,
+        )
         self._slots = KvSlots(
-            owner=owner, slots=slots, slot_bytes=self.slot_bytes, copier=self._door, read_s=self._read_s
+            owner=owner, slots=slots, slot_bytes=self.slot_bytes, copier=self._server.door, read_s=self._read_s
         )
         self._line = Line(could_run=self._slots.could_run)
 
-    def _params(self, model: Path, slots: int, context_tokens: int, threads: int, batch_threads: int) -> Any:
-        params = xllamacpp.CommonParams()
-        params.model.path = str(model)
-        params.n_parallel = slots
-        params.n_ctx = slots * context_tokens
-        params.kv_unified = False
-        params.n_batch = params.n_ubatch = BATCH_TOKENS
-        params.n_cache_reuse = _REUSE_TOKENS
-        params.flash_attn_type = _FLASH_ATTENTION_OFF
-        params.slot_prompt_similarity = 0.0  # we choose the slot
-        params.cache_ram_mib = 0  # prefixes live in their slots, nowhere else
-        params.n_ctx_checkpoints = 0
-        params.cpuparams.n_threads = threads
-        params.cpuparams_batch.n_threads = batch_threads
-        params.cpuparams.poll = params.cpuparams_batch.poll = 0  # idle threads sleep
-        params.verbosity = _SILENT
-        params.sse_ping_interval = _NEVER
-        params.hostnames = [str(self._socket)]
-        params.api_keys = [self._key]
-        params.n_threads_http = _ONE_HTTP_THREAD
-        params.ui = params.endpoint_props = params.endpoint_metrics = False
-        params.endpoint_slots = True
-        params.slot_save_path = f"{self._socket.parent}/"
-        return params
+    @property
+    def slot_bytes(self) -> int:
+        """Memory of one slot; see `NativeServer.slot_bytes`."""
+        return self._server.slot_bytes
 
     def interrupt(self) -> Interrupt:
         """A new handle by which one call of `generate` can be ended."""
@@ -178,8 +108,8 @@ class LlamaServer:
         """Generate until a stop string, the end of the answer or a bound; `on_text` gets each piece as it is made.
 
         Cancellation: by the return value of `on_text` (False), and by `interrupt`, which is looked at after every
-        token and every `BATCH_TOKENS` of the prompt. The call then returns at once; the slot does one more step
-        at most.
+        token and every `native_server.BATCH_TOKENS` of the prompt. The call then returns at once; the slot does one
+        more step at most.
 
         Args:
             prompt: as the model is to see it; markers of special tokens in it count as such.
@@ -220,7 +150,7 @@ class LlamaServer:
         if judged is not None:
             request["n_probs"] = _LIKELIEST
         try:
-            self._server.handle_completions(request, reader)
+            self._server.complete(request, reader)
         finally:
             with self._changed:
                 self._read_tokens += reader.read_tokens
@@ -234,7 +164,7 @@ class LlamaServer:
         """The id of a special token."""
         token = self._tokens.get(text)
         if token is None:
-            token = self._tokens[text] = self._door.tokens(text)[0]
+            token = self._tokens[text] = self._server.door.tokens(text)[0]
         return token
 
     def _acquire(self, fence: Fence, interrupt: Interrupt) -> KvSlot | None:
@@ -325,13 +255,13 @@ class LlamaServer:
         """
         with self._changed:
             resting = self._slots.resting()
-        reports = self._door.slots()
+        reports = self._server.door.slots()
         with self._changed:
             return self._slots.check_integrity(reports, since=resting)
 
     def count_tokens(self, text: str) -> int:
         """Exact number of tokens of `text` in a prompt; takes about half a millisecond. Raises StageError."""
-        return len(self._door.tokens(text))
+        return len(self._server.door.tokens(text))
 
     def close(self) -> None:
         """End what runs, and give back threads, memory and the socket. Further calls fail; closing twice is fine."""
@@ -339,5 +269,4 @@ class LlamaServer:
             self._closing = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._slots.busy)
-            self._server = None
-        self._directory.close()
+            self._server.close()

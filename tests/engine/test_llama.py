@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from duplex.engine.completion import Completion, CompletionReader
-from duplex.engine.llama import BATCH_TOKENS, Interrupt, LlamaServer
+from duplex.engine.llama import Interrupt, LlamaServer
+from duplex.engine.native_server import BATCH_TOKENS
 from duplex.errors import StageError
 from duplex.session.fence import MAIN, Fence
 from duplex.state.ref import StateKey, StateRef
@@ -372,7 +373,7 @@ class TestServer:
             lines = Path(table).read_text().splitlines()[1:] if Path(table).exists() else []
             listening = [line for line in lines if line.split()[3] == "0A" and line.split()[9] in inodes]
             assert not listening
-        assert server._socket.parent.stat().st_mode & 0o777 == 0o700
+        assert server._server.socket.parent.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.models
