@@ -6,6 +6,8 @@
  * item holds those words and no others.
  */
 
+import { textOf } from "./item.js";
+
 /**
  * @typedef {object} Item
  * @property {string} id
@@ -54,6 +56,27 @@ export class Conversation {
     if (after) item.after = after;
     this.#fetchFollowers(item);
     return item;
+  }
+
+  /** The item is as the server has it. @param {object} item of the wire; nobody says those of the system */
+  adopt(item, after) {
+    const { item_id: id, role, status } = item;
+    const text = textOf(item);
+    if (role === "system") return;
+    this.place(id, { role, after, text, done: role === "user" && text !== "" });
+    if (role === "assistant" && status === "completed") this.settle(id, text);
+  }
+
+  /** All items are as the server has them. @param {object[]} items of the wire, in order */
+  restore(items) {
+    let after = null;
+    for (const item of items) {
+      this.adopt(item, after);
+      const known = this.get(item.item_id);
+      if (item.status === "incomplete" && known) this.heard(item.item_id, textOf(item));
+      else if (known && item.role === "assistant") known.text = textOf(item);
+      after = item.item_id;
+    }
   }
 
   remove(id) {

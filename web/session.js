@@ -3,13 +3,13 @@
  * the server: where one is gone, the next is told what was said.
  */
 
+import { Awaiting } from "./awaiting.js";
 import { Conversation } from "./conversation.js";
 import { heardText, newId, textOf } from "./item.js";
 import { Listener } from "./listener.js";
 import { RATE_HZ } from "./pcm.js";
 import { wordsOfEnding } from "./phase.js";
 
-const LONGEST_AWAIT_MS = 15_000; // what the server took for noise gets no answer
 const REMEMBERED_ITEMS = 40; // told again to the next session
 
 /** An error that answers a message with such an id is a race, not news: the server was a moment ahead of the page. */
@@ -32,8 +32,7 @@ export class Session {
   #cut = new Map(); // item id → samples: silenced here, while the server was still making it
   #speaking = null; // id of the item that the user's speech is becoming
   #ending = ""; // why the session is about to end, where it is
-  #awaiting = false;
-  #awaitTimer = 0;
+  #awaiting;
   #speechEndMs = null;
   #sent = 0;
 
@@ -49,6 +48,7 @@ export class Session {
   constructor(duplex, view) {
     this.#duplex = duplex;
     this.#view = view;
+    this.#awaiting = new Awaiting(view.changed);
     this.#listener = new Listener(duplex, {
       changed: view.changed,
       started: (itemId, responseId, atMs) => this.#started(itemId, responseId, atMs),
@@ -63,7 +63,7 @@ export class Session {
 
   /** An answer is awaited or being made. */
   get answering() {
-    return this.#awaiting || this.#answers.pending;
+    return this.#awaiting.on || this.#answers.pending;
   }
 
   /** An answer can be heard, or is about to be. */
@@ -107,7 +107,7 @@ export class Session {
   /** Ask for an answer; where one is still being made, after it: a session makes one at a time. */
   ask(kind) {
     this.answerWanted = true;
-    this.#await(true);
+    this.#awaiting.on = true;
     if (this.#answers.making.length) return;
     this.answerWanted = !this.#signal({ kind: "respond", ...(this.#listener.present ? {} : { modality: "text" }) }, kind);
   }
@@ -115,7 +115,7 @@ export class Session {
   /** The user has heard enough. First nothing of the answer can be heard any more, then the server is told. */
   async hush() {
     const { epoch, making, sounding } = this.#answers;
-    this.#await(false);
+    this.#awaiting.on = false;
     const silenced = this.#listener.silence(epoch);
     for (const response_id of making) this.#signal({ kind: "cancel", response_id }, QUIET);
     for (const [itemId, samples] of await silenced) {
@@ -127,7 +127,7 @@ export class Session {
 
   /** The server's session is gone, and with it everything that it was about to say. */
   lost() {
-    if (this.#awaiting) this.answerWanted = true;
+    if (this.#awaiting.on) this.answerWanted = true;
     this.#reset();
   }
 
@@ -142,7 +142,7 @@ export class Session {
 
   #reset() {
     this.hearing = false;
-    this.#await(false);
+    this.#awaiting.on = false;
     this.#ending = "";
     this.#listener.reset();
     this.#cut.clear();
@@ -162,28 +162,28 @@ export class Session {
     speech_started: ({ item_id }) => {
       this.#goesOn();
       this.hearing = true;
-      this.#await(false);
+      this.#awaiting.on = false;
       this.#speaking = item_id;
       this.conversation.place(item_id, { role: "user" });
     },
     speech_stopped: () => {
       this.hearing = false;
       this.#speechEndMs = this.#view.lastLoudMs();
-      this.#await(true);
+      this.#awaiting.on = true;
     },
     committed: ({ item_id, previous_item_id }) => {
       this.#speaking = null;
       this.conversation.place(item_id, { role: "user", after: previous_item_id });
     },
     cleared: () => this.#unsaid(),
-    item_added: ({ item, previous_item_id }) => this.#placed(item, previous_item_id),
-    item_done: ({ item, previous_item_id }) => this.#placed(item, previous_item_id),
+    item_added: ({ item, previous_item_id }) => this.conversation.adopt(item, previous_item_id),
+    item_done: ({ item, previous_item_id }) => this.conversation.adopt(item, previous_item_id),
     item_deleted: ({ item_id }) => this.conversation.remove(item_id),
     item_retrieved: ({ item }) => item.role === "assistant" && this.conversation.heard(item.item_id, textOf(item)),
     transcribed: ({ item_id, text }) => this.conversation.settle(item_id, text),
     transcription_failed: ({ item_id }) => this.conversation.settle(item_id, "(not understood)"),
     response_created: ({ response }) => {
-      this.#await(false);
+      this.#awaiting.on = false;
       this.#answers.created(response);
     },
     response_text: ({ item_id, text }) => this.conversation.say(item_id, text),
@@ -203,7 +203,7 @@ export class Session {
       if (id?.startsWith(QUIET)) return;
       if (code === "transcription_failed") this.#unsaid();
       this.notice = message || "Something went wrong at the server.";
-      this.#await(false);
+      this.#awaiting.on = false;
     },
   };
 
@@ -219,26 +219,11 @@ export class Session {
     this.#speaking = null;
   }
 
-  #placed(item, after) {
-    const { item_id: id, role, status } = item;
-    const text = textOf(item);
-    if (role === "system") return;
-    this.conversation.place(id, { role, after, text, done: role === "user" && text !== "" });
-    if (role === "assistant" && status === "completed") this.conversation.settle(id, text);
-  }
-
   /** Too much was missed to be told again: this is all that there is. */
   #restore({ items, response, speaking }) {
     this.hearing = speaking !== null;
     this.#speaking = speaking;
-    let after = null;
-    for (const item of items) {
-      this.#placed(item, after);
-      const known = this.conversation.get(item.item_id);
-      if (item.status === "incomplete" && known) this.conversation.heard(item.item_id, textOf(item));
-      else if (known && item.role === "assistant") known.text = textOf(item);
-      after = item.item_id;
-    }
+    this.conversation.restore(items);
     if (response) this.#answers.created(response);
   }
 
@@ -253,7 +238,7 @@ export class Session {
 
   /** The server has heard the user, and stopped. Once it is told how far the listener was, it knows what was heard. */
   async #interrupted({ epoch, item_id }) {
-    this.#await(false);
+    this.#awaiting.on = false;
     const played = await this.#listener.silence(epoch);
     for (const itemId of new Set([item_id, ...played.map(([itemId]) => itemId)])) this.#retrieve(itemId);
     this.#view.changed();
@@ -296,15 +281,5 @@ export class Session {
 
   #name(kind = "page-") {
     return `${kind}${++this.#sent}`;
-  }
-
-  #await(awaiting) {
-    this.#awaiting = awaiting;
-    clearTimeout(this.#awaitTimer);
-    if (!awaiting) return;
-    this.#awaitTimer = setTimeout(() => {
-      this.#awaiting = false;
-      this.#view.changed();
-    }, LONGEST_AWAIT_MS);
   }
 }

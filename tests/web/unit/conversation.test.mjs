@@ -78,3 +78,21 @@ test("words that the page never had come from the server", () => {
   assert.deepEqual([talk.get("a").text, talk.get("a").heardChars], ["Something else", 14]);
   talk.heard("nobody", "x");
 });
+
+test("all items come as the server has them", () => {
+  const talk = new Conversation();
+  talk.place("a", { role: "user", text: "What is in the box?" });
+  talk.place("b", { after: "a", text: "A cat, and" });
+  const part = (text) => [{ kind: "audio", text }];
+  talk.restore([
+    { item_id: "s", role: "system", status: "completed", parts: part("Be brief.") },
+    { item_id: "a", role: "user", status: "completed", parts: part("What is in the box?") },
+    { item_id: "b", role: "assistant", status: "incomplete", parts: part("A cat,") },
+    { item_id: "c", role: "user", status: "completed", parts: part(null) },
+    { item_id: "d", role: "assistant", status: "in_progress", parts: part("It") },
+  ]);
+  assert.deepEqual(ids(talk), ["a", "b", "c", "d"]);
+  assert.deepEqual(talk.items.map(({ text }) => text), ["What is in the box?", "A cat, and", "", "It"]);
+  assert.deepEqual(talk.items.map(({ done }) => done), [true, true, false, false]);
+  assert.equal(talk.get("b").heardChars, "A cat,".length);
+});
