@@ -156,6 +156,20 @@ def test_who_goes_on_is_not_answered_when_the_judgement_comes() -> None:
     assert not driver.counts
 
 
+def test_what_was_read_up_to_one_pause_is_not_answered_in_the_next() -> None:
+    driver = Driver()
+    driver.speak(10)
+    driver.read()
+    driver.microphone([0.0])
+    so_far(driver, "What is it?", end=driver.marks[-1][1].end)
+    driver.read()
+    driver.speak(3)
+    driver.microphone([0.0] * 3)
+    assert driver.questions
+    driver.answer(0.96)
+    assert driver.main is None
+
+
 def test_a_reading_that_fails_costs_nothing_but_time() -> None:
     driver = Driver()
     driver.speak(10)
