@@ -41,7 +41,7 @@ HISTORY = (
 
 SEEDS = 3
 DELAY_MS = 80
-"""On two cores an answer takes about so long, whether the sound is asked about or the words."""
+"""For an answer to the sound, and for one to the words; the policy was chosen with so much of it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -92,7 +92,7 @@ class _Follower:
                     self.pauses += 1
                     self._read(start, end, now)
                 case Resume():
-                    # A session takes no judgement of words that were gone on with.
+                    # The user has gone on: words that are not judged yet are not all that was said.
                     self._due = [due for due in self._due if not isinstance(due[1], Completeness)]
                 case End():
                     self.ended = now
