@@ -902,6 +902,13 @@ MUTANTS = [
         KERNEL,
     ),
     Mutant(
+        "what_finds_no_room_while_nobody_listens_is_no_gap",
+        "session/runner.py",
+        "            self._outbox.journal.drop()\n        else",
+        "            pass\n        else",
+        "tests/session/test_host.py",
+    ),
+    Mutant(
         "nobody_tells_the_session_of_a_loss",
         "session/runner.py",
         '                self.close("disconnected")\n            self._mailbox.nudge()',
@@ -988,8 +995,8 @@ MUTANTS = [
     Mutant(
         "a_cancelled_host_lets_people_in",
         "session/host.py",
-        "self.close()  # Also where",
-        "pass  # Also where",
+        "self.close()  # Something else",
+        "pass  # Something else",
         "tests/session/test_host.py",
     ),
     Mutant(

@@ -13,9 +13,20 @@ from duplex.connector.payload import Payload
 from duplex.errors import AdmissionRefused, ClientError, StageError
 from duplex.session import runner
 from duplex.session.events import AppendAudio, ClearAudio, Close, CreateItem, CreateResponse
+from duplex.session.fence import MAIN, Fence
 from duplex.session.holdings import HOST_MEMORY
 from duplex.session.item import Item, Part
-from duplex.session.notices import Closed, ItemDone, Notice, Opened, Queued, ResponseDone, Snapshot, SpeechStarted
+from duplex.session.notices import (
+    AudioCleared,
+    Closed,
+    ItemDone,
+    Notice,
+    Opened,
+    Queued,
+    ResponseDone,
+    Snapshot,
+    SpeechStarted,
+)
 from duplex.session.port import Audio, Entry, LeasedPort, SessionPort, Terms
 from tests.session.engines import (
     Say,
@@ -396,6 +407,25 @@ async def test_who_missed_too_much_is_told_everything(monkeypatch: pytest.Monkey
             assert first.sequence == len(seen) + 1
             assert isinstance(first.told, Snapshot)
             assert [item.text for item in first.told.items] == ["Well?", "It is late."]
+            await again.send(Close(reason="client"))
+
+
+async def test_what_found_no_room_while_nobody_listened_is_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where an interruption has made room again before anybody comes."""
+    monkeypatch.setattr(runner, "OUTBOX", 8)
+    async with world() as here:
+        async with here.host.open(RESUMABLE) as port:
+            (opened,) = await drain(port, Opened)
+        held = here.host._sessions[port.session_id].runner
+        fence = Fence(port.session_id, 0, MAIN, 1)
+        sound = Audio(fence=fence, response_id="resp", item_id="item", pcm=np.zeros(240, np.int16))
+        for _ in range(8):
+            held._put(sound)
+        held._put(AudioCleared())
+        held._outbox.retire(fence)
+        async with here.host.resume(port.session_id, token=port.token, seen=opened.sequence) as again:
+            assert again.resynced
+            assert isinstance((await drain(again, Snapshot))[0].told, Snapshot)
             await again.send(Close(reason="client"))
 
 
