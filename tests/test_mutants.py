@@ -1056,6 +1056,13 @@ MUTANTS = [
         KERNEL,
     ),
     Mutant(
+        "the_end_of_a_cancelled_session_is_not_booked",
+        "session/runner.py",
+        "            self._perform(self._core.receive(Close(reason=reason), self._clock()))\n            self._settle()",
+        "            self._perform(self._core.receive(Close(reason=reason), self._clock()))",
+        "tests/session/test_host.py",
+    ),
+    Mutant(
         "a_conversation_is_counted_for_ever",
         "session/host.py",
         "        self.states.release(session_id)\n",

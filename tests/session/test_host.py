@@ -560,3 +560,22 @@ async def test_nobody_is_let_in_once_the_host_is_cancelled() -> None:
         assert closed.reason == "shutdown"
         with pytest.raises(AdmissionRefused, match="shutting down"):
             await here.host.open().__aenter__()
+
+
+async def test_the_books_are_right_at_the_end_of_a_session_that_is_cancelled() -> None:
+    """Its answer enters the history in that moment, as far as it was heard."""
+    async with world(code2wav=voices(40, 2400)) as here:
+        found: list[list[str]] = []
+
+        def measured(session_id: str) -> dict[str, float]:
+            found.append(here.host.states.check_integrity())
+            return {}
+
+        here.host._compute = measured
+        async with here.host.open() as port:
+            await port.send(typed("Go on."))
+            await port.send(CreateResponse())
+            while not isinstance(await port.receive(), Audio):
+                pass
+            next(task for task in asyncio.all_tasks() if "Host.run" in repr(task)).cancel()
+        assert found == [[]]
