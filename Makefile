@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --constraint constraints.txt --b
 # Where there is no network pip ends with a conflict of versions.
 HELP := { echo "pip could not install: check the network and the disk, then give the same command again" >&2; exit 1; }
 
-.PHONY: run test check env fmt lock clean
+.PHONY: run test thorough check env fmt lock clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.runtime ## the server, on PORT
@@ -20,6 +20,9 @@ run: $(VENV)/.runtime ## the server, on PORT
 test: check ## everything that must hold
 	$(BIN)/duplex models fetch --test
 	$(BIN)/python -m pytest
+
+thorough: $(VENV)/.complete ## ten thousand stories of the whole kernel: a quarter of an hour
+	$(BIN)/python -m pytest tests/kernel --hypothesis-profile thorough
 
 check: $(VENV)/.complete
 	$(BIN)/ruff check

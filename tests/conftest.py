@@ -17,7 +17,7 @@ from duplex.models.store import ModelStore
 
 # A busy machine makes any example slow, and says nothing of the code; what hangs is ended by each test's timeout.
 hypothesis.settings.register_profile("busy", deadline=None)
-# `python -m pytest tests/kernel --hypothesis-profile thorough`: minutes of it, for those who change the kernel.
+# `make thorough`: a quarter of an hour, for those who change the kernel.
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=10_000)
 hypothesis.settings.load_profile("busy")
 

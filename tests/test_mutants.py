@@ -902,6 +902,13 @@ MUTANTS = [
         KERNEL,
     ),
     Mutant(
+        "what_finds_no_room_while_nobody_listens_is_no_gap",
+        "session/runner.py",
+        "            self._outbox.journal.drop()\n        else",
+        "            pass\n        else",
+        "tests/session/test_host.py",
+    ),
+    Mutant(
         "nobody_tells_the_session_of_a_loss",
         "session/runner.py",
         '                self.close("disconnected")\n            self._mailbox.nudge()',
@@ -988,8 +995,8 @@ MUTANTS = [
     Mutant(
         "a_cancelled_host_lets_people_in",
         "session/host.py",
-        "self.close()  # Also where",
-        "pass  # Also where",
+        "self.close()  # Something else",
+        "pass  # Something else",
         "tests/session/test_host.py",
     ),
     Mutant(
@@ -1047,6 +1054,13 @@ MUTANTS = [
         "                    self._connector.take(handle)",
         "                    pass",
         KERNEL,
+    ),
+    Mutant(
+        "the_end_of_a_cancelled_session_is_not_booked",
+        "session/runner.py",
+        "            self._perform(self._core.receive(Close(reason=reason), self._clock()))\n            self._settle()",
+        "            self._perform(self._core.receive(Close(reason=reason), self._clock()))",
+        "tests/session/test_host.py",
     ),
     Mutant(
         "a_conversation_is_counted_for_ever",

@@ -118,8 +118,9 @@ class Host:
             self._tasks = tasks
             try:
                 await self._closing.wait()
-            finally:
-                self.close()  # Also where something else has failed: from here on nobody would own a session's task.
+            except asyncio.CancelledError:
+                self.close()  # Something else has failed: from here on nobody would own a session's task.
+                raise
 
     @asynccontextmanager
     async def open(self, terms: Terms = Terms()) -> AsyncIterator[LeasedPort]:

@@ -220,6 +220,7 @@ class SessionRunner:
     def _end(self, reason: str) -> None:
         if not self._core.closed:
             self._perform(self._core.receive(Close(reason=reason), self._clock()))
+            self._settle()
 
     def _give_back(self) -> None:
         """Whatever the session still holds anywhere, given back; safe to call when it holds nothing."""

@@ -1,6 +1,6 @@
 """Every interleaving that Hypothesis can think of over the whole kernel: many clients, and everything that can fail.
 
-`make test` tries a few hundred stories. For thousands: `python -m pytest tests/kernel --hypothesis-profile thorough`.
+`make test` tries a few hundred stories, `make thorough` ten thousand.
 """
 
 from __future__ import annotations

@@ -13,9 +13,20 @@ from duplex.connector.payload import Payload
 from duplex.errors import AdmissionRefused, ClientError, StageError
 from duplex.session import runner
 from duplex.session.events import AppendAudio, ClearAudio, Close, CreateItem, CreateResponse
+from duplex.session.fence import MAIN, Fence
 from duplex.session.holdings import HOST_MEMORY
 from duplex.session.item import Item, Part
-from duplex.session.notices import Closed, ItemDone, Notice, Opened, Queued, ResponseDone, Snapshot, SpeechStarted
+from duplex.session.notices import (
+    AudioCleared,
+    Closed,
+    ItemDone,
+    Notice,
+    Opened,
+    Queued,
+    ResponseDone,
+    Snapshot,
+    SpeechStarted,
+)
 from duplex.session.port import Audio, Entry, LeasedPort, SessionPort, Terms
 from tests.session.engines import (
     Say,
@@ -399,6 +410,25 @@ async def test_who_missed_too_much_is_told_everything(monkeypatch: pytest.Monkey
             await again.send(Close(reason="client"))
 
 
+async def test_what_found_no_room_while_nobody_listened_is_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where an interruption has made room again before anybody comes."""
+    monkeypatch.setattr(runner, "OUTBOX", 8)
+    async with world() as here:
+        async with here.host.open(RESUMABLE) as port:
+            (opened,) = await drain(port, Opened)
+        held = here.host._sessions[port.session_id].runner
+        fence = Fence(port.session_id, 0, MAIN, 1)
+        sound = Audio(fence=fence, response_id="resp", item_id="item", pcm=np.zeros(240, np.int16))
+        for _ in range(8):
+            held._put(sound)
+        held._put(AudioCleared())
+        held._outbox.retire(fence)
+        async with here.host.resume(port.session_id, token=port.token, seen=opened.sequence) as again:
+            assert again.resynced
+            assert isinstance((await drain(again, Snapshot))[0].told, Snapshot)
+            await again.send(Close(reason="client"))
+
+
 async def test_a_server_that_stops_does_not_wait_for_lost_clients() -> None:
     async with world(grace_s=3600) as here:
         async with here.host.open(RESUMABLE) as port:
@@ -530,3 +560,22 @@ async def test_nobody_is_let_in_once_the_host_is_cancelled() -> None:
         assert closed.reason == "shutdown"
         with pytest.raises(AdmissionRefused, match="shutting down"):
             await here.host.open().__aenter__()
+
+
+async def test_the_books_are_right_at_the_end_of_a_session_that_is_cancelled() -> None:
+    """Its answer enters the history in that moment, as far as it was heard."""
+    async with world(code2wav=voices(40, 2400)) as here:
+        found: list[list[str]] = []
+
+        def measured(session_id: str) -> dict[str, float]:
+            found.append(here.host.states.check_integrity())
+            return {}
+
+        here.host._compute = measured
+        async with here.host.open() as port:
+            await port.send(typed("Go on."))
+            await port.send(CreateResponse())
+            while not isinstance(await port.receive(), Audio):
+                pass
+            next(task for task in asyncio.all_tasks() if "Host.run" in repr(task)).cancel()
+        assert found == [[]]
