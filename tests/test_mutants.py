@@ -171,8 +171,15 @@ MUTANTS = [
     Mutant(
         "judgement_of_other_words_counts",
         "session/prompting.py",
-        "whole = self._said is not None and self._reading.words(fence) == self._said.text",
+        "whole = said is not None and self._reading.words(fence) == said.text",
         "whole = True",
+        "tests/session/test_reading.py",
+    ),
+    Mutant(
+        "judgement_of_another_pause_counts",
+        "session/prompting.py",
+        "if said is None or utterance is None or self._listening.paused_at(utterance.fence) != said.end:",
+        "if said is None:",
         "tests/session/test_reading.py",
     ),
     Mutant(
@@ -1058,8 +1065,8 @@ MUTANTS = [
     Mutant(
         "the_end_of_a_cancelled_session_is_not_booked",
         "session/runner.py",
-        "            self._perform(self._core.receive(Close(reason=reason), self._clock()))\n            self._settle()",
-        "            self._perform(self._core.receive(Close(reason=reason), self._clock()))",
+        "(Close(reason=reason), self._clock()))\n            self._settle()",
+        "(Close(reason=reason), self._clock()))",
         "tests/session/test_host.py",
     ),
     Mutant(

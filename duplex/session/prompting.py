@@ -81,7 +81,10 @@ class Prompting:
 
     def judged(self, fence: Fence, completeness: Completeness) -> Completeness | None:
         """What the language model thinks of the words that it reads; None where they are not those up to the pause."""
-        whole = self._said is not None and self._reading.words(fence) == self._said.text
+        said, utterance = self._said, self._listening.utterance
+        whole = said is not None and self._reading.words(fence) == said.text
+        if said is None or utterance is None or self._listening.paused_at(utterance.fence) != said.end:
+            return None  # The user has gone on since, and may have paused again: that is another pause.
         first = not any(item.text for item in self._conversation.items)
         return calibrated(completeness, first=first) if whole else None
 

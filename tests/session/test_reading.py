@@ -137,6 +137,7 @@ def test_a_judgement_of_other_words_does_not_count() -> None:
     fence = driver.reading
     assert fence is not None
     driver.microphone([0.0])
+    so_far(driver, "What is it?", end=driver.marks[-1][1].end)
     for _ in range(9):
         driver.microphone([0.0])
         driver.answer(0.98)
@@ -212,3 +213,24 @@ def test_each_reading_has_a_fence_of_its_own() -> None:
     fences = list(driver.readings)
     assert [fence.lane for fence in fences] == [AHEAD, AHEAD]
     assert fences[1].outdates(fences[0])
+
+
+def test_a_judgement_that_comes_in_the_next_pause_says_nothing_of_it() -> None:
+    ends = []
+    for probability in (1.0, 0.0, None):
+        driver = Driver()
+        driver.speak(10)
+        driver.read()
+        driver.microphone([0.0])
+        so_far(driver, "What is it?", end=driver.marks[-1][1].end)
+        driver.speak(1)
+        driver.microphone([0.0])
+        if probability is not None:
+            driver.read(probability)
+        windows = 0
+        while not driver.told(SpeechStopped):
+            driver.microphone([0.0])
+            driver.answer(0.976)
+            windows += 1
+        ends.append(windows)
+    assert len(set(ends)) == 1, "as long as where the words of this pause are not known"
