@@ -1063,13 +1063,6 @@ MUTANTS = [
         KERNEL,
     ),
     Mutant(
-        "the_end_of_a_cancelled_session_is_not_booked",
-        "session/runner.py",
-        "(Close(reason=reason), self._clock()))\n            self._settle()",
-        "(Close(reason=reason), self._clock()))",
-        "tests/session/test_host.py",
-    ),
-    Mutant(
         "a_conversation_is_counted_for_ever",
         "session/host.py",
         "        self.states.release(session_id)\n",
