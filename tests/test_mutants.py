@@ -1063,6 +1063,13 @@ MUTANTS = [
         KERNEL,
     ),
     Mutant(
+        "the_end_of_a_cancelled_session_is_not_booked",
+        "session/runner.py",
+        "            self._settle()\n\n    def _give_back",
+        "            pass\n\n    def _give_back",
+        "tests/session/test_host.py",
+    ),
+    Mutant(
         "a_conversation_is_counted_for_ever",
         "session/host.py",
         "        self.states.release(session_id)\n",
