@@ -5,6 +5,6 @@ from __future__ import annotations
 from hypothesis import Phase, settings
 
 settings.register_profile(
-    "mutants", phases=(Phase.explicit, Phase.generate), database=None, deadline=None, print_blob=False
+    "mutants", phases=(Phase.explicit, Phase.generate), database=None, deadline=None, print_blob=False, derandomize=True
 )
 settings.load_profile("mutants")

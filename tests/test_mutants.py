@@ -976,7 +976,7 @@ MUTANTS = [
         "session/host.py",
         "            if not port.detach():\n                await over.wait()",
         "            port.detach()",
-        KERNEL,
+        "tests/session/test_host.py",
     ),
     Mutant(
         "what_was_agreed_is_forgotten",
@@ -990,7 +990,7 @@ MUTANTS = [
         "session/host.py",
         "        if self._closing.is_set():  # between its admission and this line\n            runner.close",
         "        if self._closing.is_set():  # between its admission and this line\n            str",
-        KERNEL,
+        "tests/session/test_host.py",
     ),
     Mutant(
         "who_never_began_is_never_through",

@@ -79,9 +79,6 @@ class KvSlots:
         return slot
 
     def _allocate(self, key: StateKey) -> KvSlot | None:
-        room = not self.store.ledger.short({DEVICE: self._slot_bytes})
-        if room and all(index in self._running for index in self._free):
-            return None  # who had it is gone, and its last request still runs out
         try:
             return self.store.allocate(key, {DEVICE: self._slot_bytes}, lambda: self._make(key))
         except StateFull:
@@ -114,6 +111,7 @@ class KvSlots:
         key = self._running.pop(slot.index)
         slot.in_use = False
         if self.store.get(key) is not slot:
+            self.store.ledger.release(slot.index)
             return  # released meanwhile
         if cached is not None:
             self.rebuilt_tokens += max(0, min(self._lost.pop(key.session_id, 0), prompt - 1) - cached)
@@ -135,7 +133,10 @@ class KvSlots:
 
     def release(self, session_id: str) -> None:
         """A conversation is over: its slot is the first to be used for another, when it does not run any more."""
+        slot = self.store.get(StateKey(session_id, KV))
         self.store.release(session_id)
+        if slot is not None and slot.index in self._running:  # its last request runs out, and is still to be counted
+            self.store.ledger.reserve(slot.index, {DEVICE: self._slot_bytes})
         self._lost.pop(session_id, None)
 
     def resting(self) -> dict[int, int]:

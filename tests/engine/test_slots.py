@@ -109,6 +109,18 @@ def test_the_slot_of_who_is_gone_is_free_when_it_does_not_run_any_more() -> None
     assert table.check_integrity() == []
 
 
+def test_a_slot_that_runs_out_does_not_keep_an_idle_one_from_being_evicted() -> None:
+    table = slots(2)
+    of_a = run(table, "a")
+    assert table.acquire(fence("b")) is not None
+    table.release("b")
+    assert table.could_run("c")
+    slot = table.acquire(fence("c"))
+    assert slot is not None
+    assert slot.index == of_a
+    assert table.check_integrity() == []
+
+
 def test_what_was_written_over_is_not_there_any_more() -> None:
     table = slots()
     run(table, "a", held=30)

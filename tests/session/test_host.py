@@ -539,6 +539,14 @@ async def test_a_session_does_not_begin_for_somebody_who_has_gone() -> None:
         assert len(here.host.admission) == 0
 
 
+async def test_who_is_admitted_in_the_moment_when_the_host_closes_is_told_at_once() -> None:
+    async with world() as here, asyncio.timeout(5), here.host.open() as port:
+        here.host.close()  # It is admitted, and its task has not run yet.
+        closed = (await until(port, Closed))[-1]
+        assert isinstance(closed, Closed)
+        assert closed.reason == "shutdown"
+
+
 # When something else of the server fails -------------------------------------------------------
 
 
