@@ -1,9 +1,10 @@
-"""Percentiles and word errors."""
+"""Medians, percentiles and word errors."""
 
 from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Sequence
 
 
@@ -15,6 +16,11 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     if not values:
         return None
     return sorted(values)[max(1, math.ceil(share * len(values))) - 1]
+
+
+def median(values: Sequence[float]) -> float | None:
+    """The middle value, or the mean of the two in the middle; None of nothing."""
+    return statistics.median(values) if values else None
 
 
 def words(text: str) -> list[str]:

@@ -168,7 +168,6 @@ class Prompt:
         messages: oldest first; the last one is what is to be answered.
         complete: whether it is all there. Where it is not, its last message is still being said: the prompt is only
             read into the cache, ahead of the one that will be answered, and judged (`Completeness`).
-        cache_key: names the prefix cache to use (the session): equal keys share a prefix.
         max_tokens: upper bound of the answer, in tokens.
         temperature: 0 is greedy.
         tools: what may be called; a model that cannot call any answers in words.
@@ -176,7 +175,6 @@ class Prompt:
     """
 
     messages: tuple[Message, ...]
-    cache_key: str
     max_tokens: int
     temperature: float
     complete: bool = True

@@ -121,14 +121,15 @@ class LlamaServer:
             loop_penalty: multiplier of the DRY penalty (llama.cpp's ``dry_multiplier``) on repeating what was said
                 already; 0 is off.
             judged: a special token whose probability after the prompt is wanted (`Completion.judged`): 0 where 20
-                others are more likely.
+                others are more likely. Such a request waits behind all others for a slot.
             on_text: takes one piece of whole characters.
             interrupt: made by `interrupt()`.
 
         Raises:
             StageError: the engine refused or failed, or it is closed.
         """
-        slot = self._acquire(fence, interrupt)
+        # Who wants no more than to know is reading ahead: an answer that somebody waits for comes first.
+        slot = self._acquire(fence, interrupt, later=judged is not None)
         if slot is None:
             return Completion(reason="cancelled", input_tokens=0, cached_tokens=0, output_tokens=0)
         reader = CompletionReader(
@@ -167,9 +168,9 @@ class LlamaServer:
             token = self._tokens[text] = self._server.door.tokens(text)[0]
         return token
 
-    def _acquire(self, fence: Fence, interrupt: Interrupt) -> KvSlot | None:
+    def _acquire(self, fence: Fence, interrupt: Interrupt, *, later: bool) -> KvSlot | None:
         with self._changed:
-            self._line.join(interrupt, fence.session_id)
+            self._line.join(interrupt, fence.session_id, later=later)
             try:
                 return self._wait(fence, interrupt)
             finally:

@@ -70,7 +70,6 @@ class Answer:
         self.prompted = messages
         return Prompt(
             messages=messages,
-            cache_key=self.fence.session_id,
             max_tokens=self.max_output_tokens,
             temperature=self.settings.temperature,
             tools=self.tools,

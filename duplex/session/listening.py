@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duplex.connector.payload import Completeness, EndOfTurn, Mark, MarkKind, Speech
-from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Signal, TurnDetector, TurnState
+from duplex.session.detector import Ask, End, Onset, Pause, Signal, TurnDetector, TurnState
 from duplex.session.effects import Abort, Effect, Feed, Retain, Submit, Tell, Update
 from duplex.session.events import AppendAudio
 from duplex.session.fence import INPUT, Fence
 from duplex.session.notices import SpeechStarted, SpeechStopped
+from duplex.session.policy import DetectorPolicy
 from duplex.session.settings import ServerVad, SessionLimits, TurnDetection
 from duplex.session.stages import ENDPOINT, HEAR, HEARING, LISTEN, LISTENING
 

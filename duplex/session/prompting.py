@@ -11,7 +11,7 @@ from duplex.session.effects import Count, Effect
 from duplex.session.events import Failed
 from duplex.session.fence import Fence
 from duplex.session.listening import Listening
-from duplex.session.reading import ReadAhead, calibrated, certain
+from duplex.session.reading import ReadAhead, calibrated, certain, marked
 from duplex.session.settings import Provisional, ResponseOptions, SessionLimits, SessionSettings
 
 
@@ -77,12 +77,12 @@ class Prompting:
         if self._listening.paused_at(fence) != transcript.end:
             return self.read_ahead(certain(transcript.text))
         self._said = transcript
-        return self.read_ahead(transcript.text)
+        return self.read_ahead(marked(transcript.text))
 
     def judged(self, fence: Fence, completeness: Completeness) -> Completeness | None:
         """What the language model thinks of the words that it reads; None where they are not those up to the pause."""
         said, utterance = self._said, self._listening.utterance
-        whole = said is not None and self._reading.words(fence) == said.text
+        whole = said is not None and self._reading.words(fence) == marked(said.text)
         if said is None or utterance is None or self._listening.paused_at(utterance.fence) != said.end:
             return None  # The user has gone on since, and may have paused again: that is another pause.
         first = not any(item.text for item in self._conversation.items)
@@ -92,7 +92,7 @@ class Prompting:
         """The language model has read so far."""
         words, said = self._reading.words(fence), self._said
         effects = self._reading.ended(fence)
-        if said is None or words != said.text:
+        if said is None or words != marked(said.text):
             return effects
         self._said, self._judged = None, said
         return [*effects, *self.answer_early(now)]

@@ -27,6 +27,12 @@ def certain(words: str) -> str:
     return words.rsplit(None, 1)[0].rstrip(_PROVISIONAL_MARKS) if " " in words.strip() else ""
 
 
+def marked(words: str) -> str:
+    """The words as those of a whole message, to be judged: recognition now and then leaves out the mark at the end,
+    and a language model never ends a message without one."""
+    return words + "." if words[-1:].isalnum() else words
+
+
 def calibrated(completeness: Completeness, *, first: bool) -> Completeness:
     """What is thought of a message, as if it were not the first of its conversation."""
     if not first:
@@ -59,7 +65,6 @@ class ReadAhead:
         """
         prompt = Prompt(
             messages=(*messages, Message(role="user", text=words)),
-            cache_key=self.fence.session_id,
             max_tokens=max_tokens,
             temperature=0.0,
             complete=False,

@@ -15,7 +15,7 @@ from duplex.audio.pcm import Samples
 from duplex.config import from_arguments
 from duplex.connector.payload import Message
 from duplex.models.store import ModelStore
-from duplex.session.detector import DetectorPolicy
+from duplex.session.policy import DetectorPolicy
 from duplex.session.settings import SemanticVad, SessionLimits
 from latency_bench import machine
 from latency_bench.clips import GROUPS

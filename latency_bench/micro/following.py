@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from duplex.connector.payload import Completeness, EndOfTurn, Speech
-from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Resume, Signal, TurnDetector
+from duplex.session.detector import Ask, End, Onset, Pause, Resume, Signal, TurnDetector
+from duplex.session.policy import DetectorPolicy
 
 Judge = Callable[[str], Completeness]
 """Whether these words of the user's are all that will be said."""

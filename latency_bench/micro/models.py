@@ -32,7 +32,7 @@ from duplex.models.voice.listen import ListenStage
 from duplex.models.voice.think import ThinkStage
 from duplex.session.fence import INPUT, Fence
 from duplex.session.listening import PREFIX_MS
-from duplex.session.reading import AHEAD, calibrated
+from duplex.session.reading import AHEAD, calibrated, marked
 from latency_bench.micro.following import Judge
 
 _ANSWER = TypeVar("_ANSWER", bound=Payload)
@@ -93,7 +93,7 @@ class Models:
         def judged(words: str) -> Completeness:
             if words not in known:
                 fence = Fence(session, 0, AHEAD, len(known))
-                read = self._read((*before, Message(role="user", text=words)), fence)
+                read = self._read((*before, Message(role="user", text=marked(words))), fence)
                 known[words] = calibrated(read, first=first)
             return known[words]
 
@@ -101,7 +101,7 @@ class Models:
 
     def _read(self, messages: tuple[Message, ...], fence: Fence) -> Completeness:
         worker = self._think(StageRequest(fence=fence, stage="think"))
-        prompt = Prompt(messages=messages, cache_key=fence.session_id, max_tokens=1, temperature=0.0, complete=False)
+        prompt = Prompt(messages=messages, max_tokens=1, temperature=0.0, complete=False)
         return _answer(worker, prompt, Completeness, stage="think")
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from latency_bench.clips import GROUPS
-from latency_bench.figures import percentile
+from latency_bench.figures import median, percentile
 from latency_bench.table import Row
 
 SENTENCES_GROUP = "sentences"
@@ -71,7 +71,7 @@ def _rows(trials: Sequence[Trial], group: str, way: str) -> Iterator[Row]:
     fast = judged and group == "turns"
     yield Row(
         figure=f"{group}: silence p50, {way}",
-        value=percentile(silences, 0.5),
+        value=median(silences),
         unit="ms",
         bar=SILENCE_MS if fast else None,
         note=f"last audible sample to the end, {len(silences)} turns",

@@ -14,7 +14,6 @@ from duplex.client.call import call
 from duplex.client.events import Event
 from duplex.errors import TalkError
 from latency_bench.clips import Clip, load
-from latency_bench.figures import percentile
 from latency_bench.table import Row
 from latency_bench.wire.turns import Spoken, speak
 
@@ -201,8 +200,8 @@ def crowd_rows(found: Crowd) -> list[Row]:
     """The figures of `crowd`."""
     crowded, alone = by_clip_ms(found.crowded), by_clip_ms(found.alone)
     both = sorted(crowded.keys() & alone.keys())
-    crowded_ms = percentile([crowded[clip] for clip in both], 0.5)
-    alone_ms = percentile([alone[clip] for clip in both], 0.5)
+    crowded_ms = median(crowded[clip] for clip in both) if both else None
+    alone_ms = median(alone[clip] for clip in both) if both else None
     visits = [visit for window in found.crowded for visit in window.visits]
     first_ms = [(visit.told[0][0] - visit.came_s) * 1000 for visit in visits if visit.told]
     unknown = [text for window in found.crowded for text in untold(window.visits)]

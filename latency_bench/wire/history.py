@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from latency_bench.figures import percentile
+from latency_bench.figures import median
 from latency_bench.table import Row
 from latency_bench.wire.typed import Reply, typed
 
@@ -36,7 +36,7 @@ def history_rows(replies: Sequence[Reply]) -> list[Row]:
     if len(replies) < 3 or replies[1].first_ms is None or replies[-1].first_ms is None:
         return [Row(figure="first word at the last turn / at turn 2", value=None, unit="", bar=SLOWER)]
     second, last = replies[1], replies[-1]
-    around = f"medians of five {percentile(late_ms, 0.5):.0f} and {percentile(early_ms, 0.5):.0f} ms"
+    around = f"medians of five {median(late_ms):.0f} and {median(early_ms):.0f} ms"
     # The newest question is new: of what came before it, so much had to be read again.
     again = 100 * (1 - last.cached_tokens / max(1, last.input_tokens))
     return [

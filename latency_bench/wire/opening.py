@@ -11,7 +11,7 @@ from duplex.errors import TalkError
 from duplex.protocol.native import client, server
 from duplex.protocol.native.item import NewItem
 from duplex.protocol.native.media import Frame
-from latency_bench.figures import percentile
+from latency_bench.figures import median, percentile
 from latency_bench.table import Row
 from latency_bench.wire.barge_in import INSTRUCTIONS, PROMPT
 from latency_bench.wire.link import Link, LinkLost
@@ -123,7 +123,7 @@ def opening_rows(spans_ms: Sequence[float]) -> list[Row]:
     """The figures of `opens_ms`."""
     note = f"{len(spans_ms)} connections, handshake included"
     return [
-        Row(figure="open to first event p50", value=percentile(spans_ms, 0.5), unit="ms", bar=OPEN_MS, note=note),
+        Row(figure="open to first event p50", value=median(spans_ms), unit="ms", bar=OPEN_MS, note=note),
         Row(figure="open to first event p99", value=percentile(spans_ms, 0.99), unit="ms"),
     ]
 
@@ -132,10 +132,10 @@ def resumption_rows(trials: Sequence[Resumption]) -> list[Row]:
     """The figures of `resumptions`."""
     counted = [trial for trial in trials if not trial.failure]
     cost_ms, plain_ms = [trial.cost_ms for trial in counted], [trial.plain_ms for trial in counted]
-    plain = percentile(plain_ms, 0.5)
+    plain = median(plain_ms)
     note = f"{len(counted)} of {len(trials)} answers broken off; to the first message that is sent again"
     network = "" if plain is None else f"beyond a plain connection and upgrade, {plain:.1f} ms in the same run"
     return [
-        Row(figure="resume p50", value=percentile(cost_ms, 0.5), unit="ms", bar=RESUME_MS, note=network),
+        Row(figure="resume p50", value=median(cost_ms), unit="ms", bar=RESUME_MS, note=network),
         Row(figure="resume p99", value=percentile(cost_ms, 0.99), unit="ms", bar=RESUME_MS, note=note),
     ]

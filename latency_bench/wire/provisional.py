@@ -15,7 +15,7 @@ from duplex.client.call import call
 from duplex.client.events import Event
 from duplex.errors import TalkError
 from latency_bench.clips import Clip, load
-from latency_bench.figures import percentile, word_errors
+from latency_bench.figures import median, percentile, word_errors
 from latency_bench.table import Row
 from latency_bench.wire import asking
 from latency_bench.wire.server import Server
@@ -138,7 +138,7 @@ async def _recognised(side: Side, spoken: Sequence[Spoken], ear: _Ear) -> list[t
 
 def conversation_rows(on: Side, off: Side) -> list[Row]:
     """The figures of `converse`."""
-    with_ms, without_ms = percentile(on.voice_to_voice_ms, 0.5), percentile(off.voice_to_voice_ms, 0.5)
+    with_ms, without_ms = median(on.voice_to_voice_ms), median(off.voice_to_voice_ms)
     ratio = with_ms / without_ms if with_ms is not None and without_ms else None
     how = f"{len(on.voice_to_voice_ms)} of {len(on.turns)} turns"
     without = f"{len(off.voice_to_voice_ms)} of {len(off.turns)} turns, by turns with the others"

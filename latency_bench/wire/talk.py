@@ -19,7 +19,7 @@ from duplex.client.talk import turn_detection
 from duplex.errors import TalkError
 from latency_bench import machine
 from latency_bench.clips import Clip, load
-from latency_bench.figures import percentile, word_errors
+from latency_bench.figures import median, percentile, word_errors
 from latency_bench.plot import plot
 from latency_bench.table import Report, Row
 from latency_bench.wire.barge_in import INSTRUCTIONS, UNSENT_MS, Interruption, interrupt
@@ -179,15 +179,15 @@ def rows(found: Found, *, whole: bool) -> list[Row]:
     waits = [ms for spoken in found.turns if (ms := spoken.wait_ms) is not None]
     counted = f"{len(voice)} of {len(found.turns)} turns; {note}"
     found_rows = [
-        Row(figure="voice to voice p50", value=percentile(voice, 0.5), unit="ms", bar=VOICE_TO_VOICE_MS, note=counted),
+        Row(figure="voice to voice p50", value=median(voice), unit="ms", bar=VOICE_TO_VOICE_MS, note=counted),
         Row(figure="voice to voice p90", value=percentile(voice, 0.9), unit="ms", note=counted),
         Row(
             figure="voice to ear p50",
-            value=percentile(ear, 0.5),
+            value=median(ear),
             unit="ms",
             note="silence before the first sound counts",
         ),
-        Row(figure="wait for the end of turn p50", value=percentile(waits, 0.5), unit="ms", note=note),
+        Row(figure="wait for the end of turn p50", value=median(waits), unit="ms", note=note),
     ]
     found_rows += _one_after_another(found.turns)
     spoken = [*found.turns, *found.pauses]
@@ -213,7 +213,7 @@ def _one_after_another(turns: Sequence[Spoken]) -> list[Row]:
     """
     whole = [ms for one in turns if not one.failure and (ms := _generated_ms(one)) is not None]
     note = f"when the whole answer was generated, {len(whole)} of the same turns"
-    return [Row(figure="the same without streaming p50", value=percentile(whole, 0.5), unit="ms", note=note)]
+    return [Row(figure="the same without streaming p50", value=median(whole), unit="ms", note=note)]
 
 
 def _generated_ms(spoken: Spoken) -> float | None:
@@ -232,9 +232,9 @@ def _barge_in(trials: Sequence[Interruption], note: str) -> list[Row]:
     which = f"{len(counted)} of {len(trials)} trials, each >= {UNSENT_MS / 1000:g} s unsent"
     least = f" (least {min(unsent):.0f} ms)" if unsent else ""
     return [
-        Row(figure="barge-in p50", value=percentile(stops, 0.5), unit="ms", note=which + least),
+        Row(figure="barge-in p50", value=median(stops), unit="ms", note=which + least),
         Row(figure="barge-in p99", value=percentile(stops, 0.99), unit="ms", bar=BARGE_IN_MS, note=f"{which}; {note}"),
-        Row(figure="speech noticed p50", value=percentile(notices, 0.5), unit="ms", note=note),
+        Row(figure="speech noticed p50", value=median(notices), unit="ms", note=note),
         Row(figure="old audio after speech_started", value=stale, unit="bytes", bar=0, note="all trials"),
     ]
 

@@ -241,6 +241,21 @@ def test_who_has_waited_comes_before_who_is_awake() -> None:
     assert line.is_due("second")
 
 
+def test_who_reads_ahead_comes_after_who_is_to_answer() -> None:
+    table = slots(1)
+    line = Line(could_run=table.could_run)
+    line.join("ahead", "a", later=True)
+    line.join("answer", "b")
+    assert not line.is_due("ahead")
+    assert line.is_due("answer")
+    assert table.acquire(fence("b")) is not None
+    line.leave("answer")
+    assert line.is_due("ahead")
+    line.leave("ahead")
+    line.join("answer", "c")
+    assert line.is_due("answer")
+
+
 def test_who_waits_for_a_busy_slot_of_its_own_holds_nobody_up() -> None:
     table = slots(2)
     line = Line(could_run=table.could_run)

@@ -10,7 +10,7 @@ import pytest
 from duplex.audio.pcm import last_audible, level_dbfs
 from duplex.config import ComputeConfig
 from duplex.connector.payload import Message
-from duplex.session.detector import DetectorPolicy
+from duplex.session.policy import DetectorPolicy
 from latency_bench.__main__ import main
 from latency_bench.clips import GROUPS
 from latency_bench.micro.endpoint import HISTORY, INSTRUCTIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from duplex.connector.payload import Completeness, EndOfTurn, Speech
-from duplex.session.detector import DetectorPolicy
+from duplex.session.policy import DetectorPolicy
 from latency_bench.micro.following import Followed, Judge, follow
 
 HZ = 16_000
@@ -64,7 +64,7 @@ def test_words_that_are_complete_end_a_turn_sooner_than_its_sound_alone() -> Non
     assert silence_ms(Script(*[0.9] * 10), Reader(0.9)) == 256
     assert silence_ms(Script(*[0.9] * 10)) == 448
     assert silence_ms(Script(*[0.9] * 10), Reader(0.0), delay_ms=0) == 800
-    assert silence_ms(Script(*[0.9] * 10), Reader(0.0)) == 768 + 80, "a question is open when it would be enough"
+    assert silence_ms(Script(*[0.9] * 10), Reader(0.0)) == 800, "a third question is open then, and not waited for"
 
 
 def test_without_a_judge_no_words_are_recognised() -> None:
@@ -102,7 +102,7 @@ def test_no_words_are_not_judged() -> None:
 def test_a_judgement_of_words_that_were_gone_on_with_is_not_taken_for_the_next_pause() -> None:
     speech = (*[0.9] * 8, 0.0, 0.9)
     reader = iter((Completeness(probability=1.0), Completeness(probability=0.0)))
-    assert silence_ms(Script(*speech), lambda _: next(reader)) == 848
+    assert silence_ms(Script(*speech), lambda _: next(reader)) == 800
     gone = iter(("Yes.", ""))
     script = Script(*speech)
     script.words = lambda start, end, now: next(gone)  # type: ignore[method-assign]

@@ -53,7 +53,7 @@ class Talk:
         messages = self.conversation.messages(INSTRUCTIONS)
         pieces: list[str] = []
         done = self.model.generate(
-            Prompt(messages=messages, cache_key="talk", max_tokens=ANSWER, temperature=0.0),
+            Prompt(messages=messages, max_tokens=ANSWER, temperature=0.0),
             fence=Fence("talk", 0, MAIN, self.turns),
             on_text=lambda piece: pieces.append(piece) is None,
             interrupt=self.model.interrupt(),

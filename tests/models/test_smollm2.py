@@ -159,8 +159,8 @@ class Parrot:
         return Completion(reason="length", input_tokens=7, cached_tokens=3, output_tokens=self.said)
 
 
-def ask(text: str, key: str = "s", max_tokens: int = 40) -> Prompt:
-    return Prompt(messages=(user(text),), cache_key=key, max_tokens=max_tokens, temperature=0.0)
+def ask(text: str, max_tokens: int = 40) -> Prompt:
+    return Prompt(messages=(user(text),), max_tokens=max_tokens, temperature=0.0)
 
 
 def test_think_emits_pieces_in_order_and_counts() -> None:
@@ -227,11 +227,11 @@ def fence(session: str) -> Fence:
     return Fence(session, 1, MAIN, next(_epochs))
 
 
-def answer(model: SmolLM2, prompt: Prompt) -> tuple[str, Completion]:
+def answer(model: SmolLM2, prompt: Prompt, session: str = "s") -> tuple[str, Completion]:
     pieces: list[str] = []
     done = model.generate(
         prompt,
-        fence=fence(prompt.cache_key),
+        fence=fence(session),
         on_text=lambda piece: pieces.append(piece) is None,
         interrupt=model.interrupt(),
     )
@@ -247,8 +247,8 @@ class TestModel:
         said = [system(INSTRUCTIONS)]
         for turn, question in enumerate(["Why is the sky blue?", "Is it blue at night?", "And on the moon?"]):
             said.append(user(question))
-            prompt = Prompt(messages=tuple(said), cache_key="talk", max_tokens=48, temperature=0.0)
-            text, done = answer(model, prompt)
+            prompt = Prompt(messages=tuple(said), max_tokens=48, temperature=0.0)
+            text, done = answer(model, prompt, "talk")
             assert len(text) > 10
             assert "<|" not in text
             if turn:
@@ -259,8 +259,8 @@ class TestModel:
         model.warm(INSTRUCTIONS)
         for key in ("new", "newer"):
             messages = (system(INSTRUCTIONS), user("What is bread?"))
-            prompt = Prompt(messages=messages, cache_key=key, max_tokens=4, temperature=0.0)
-            _, done = answer(model, prompt)
+            prompt = Prompt(messages=messages, max_tokens=4, temperature=0.0)
+            _, done = answer(model, prompt, key)
             assert done.input_tokens - done.cached_tokens <= 12
             model.state.release(key)
 
@@ -271,7 +271,7 @@ class TestModel:
             said.append(
                 user(f"Tell me thing number {turn} about rivers, please, and make it a good one for my friends.")
             )
-            prompt = Prompt(messages=tuple(said), cache_key="long", max_tokens=400, temperature=0.0)
+            prompt = Prompt(messages=tuple(said), max_tokens=400, temperature=0.0)
             pieces: list[str] = []
 
             def on_text(piece: str, pieces: list[str] = pieces) -> bool:
@@ -285,9 +285,7 @@ class TestModel:
         assert read < 11 * 70
 
     def test_what_may_not_be_cut_fails_with_a_sentence(self, model: SmolLM2) -> None:
-        short = Prompt(
-            messages=(user("What is this about? " * 30),), cache_key="d", max_tokens=3, temperature=0.0, may_cut=False
-        )
+        short = Prompt(messages=(user("What is this about? " * 30),), max_tokens=3, temperature=0.0, may_cut=False)
         _, done = answer(model, short)
         assert done.output_tokens
         long = replace(short, messages=(user("What is this about? " * 4000),))
@@ -306,7 +304,7 @@ class TestModel:
         count = model._server.count_tokens
         monkeypatch.setattr(model._server, "count_tokens", lambda text: (counted.append(len(text)), count(text))[1])
         endless = (system("Be kind. " * 20_000), user("hello world " * 20_000 + "What is two plus two?"))
-        _, done = answer(model, Prompt(messages=endless, cache_key="endless", max_tokens=3, temperature=0.0))
+        _, done = answer(model, Prompt(messages=endless, max_tokens=3, temperature=0.0), "endless")
         assert 400 < done.input_tokens < 512
         assert max(counted) < 10_000
 

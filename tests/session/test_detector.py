@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from duplex.connector.payload import Completeness, EndOfTurn, Speech
-from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Resume, Signal, TurnDetector, TurnState
+from duplex.session.detector import Ask, End, Onset, Pause, Resume, Signal, TurnDetector, TurnState
+from duplex.session.policy import DetectorPolicy
 from duplex.session.settings import SemanticVad, ServerVad
 
 W = 512  # 32 ms at 16 kHz
@@ -74,7 +75,8 @@ def test_a_complete_turn_ends_soon_and_an_incomplete_one_is_waited_for() -> None
 
 
 def test_words_that_are_complete_make_it_sooner_and_words_that_are_not_later() -> None:
-    assert [silence_ms(0.98, words) for words in (0.95, 0.3, 0.05, 0.0)] == [256, 448, 576, 800]
+    assert [silence_ms(0.98, words) for words in (0.95, 0.3, 0.05, 0.0)] == [256, 352, 384, 800]
+    assert silence_ms(0.95, 0.3) == 416
     assert silence_ms(0.5, 0.95) == 576, "it does not sound as if it were over"
     assert silence_ms(0.2, 0.95) == 1216, "but nobody is waited for for ever whose words are complete"
 
@@ -91,6 +93,21 @@ def test_two_answers_count_and_one_that_is_open_is_waited_for() -> None:
     assert ear.hear(*[0.0] * 6) == [], "the silence is long enough, and the answer is not there"
     assert ear.detector.answer(EndOfTurn(end=second.end, probability=0.9)) == [], "together they are not sure"
     assert ear.silence_until(End, most=10)
+
+
+def test_once_two_answers_are_there_no_third_is_waited_for() -> None:
+    ear = Ear(SEMANTIC)
+    ear.hear(*[0.9] * 10, 0.0)
+    ear.detector.judge(Completeness(probability=0.3))
+    for _ in range(2):
+        ask = ear.silence_until(Ask)
+        assert isinstance(ask, Ask)
+        ear.detector.answer(EndOfTurn(end=ask.end, probability=0.96))
+    third = ear.silence_until(Ask)
+    assert isinstance(third, Ask)
+    assert ear.detector.asked == third.end
+    assert isinstance(ear.silence_until(End), End)
+    assert (ear.at - 10 * W) * 1000 // 16_000 == 416
 
 
 def test_a_judgement_of_words_that_were_gone_on_with_says_nothing() -> None:

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duplex.connector.payload import Completeness, EndOfTurn, Speech
-from duplex.session.detector import Ask, DetectorPolicy, End, Onset, Pause, Resume, Signal, TurnDetector
+from duplex.session.detector import Ask, End, Onset, Pause, Resume, Signal, TurnDetector
 from duplex.session.loudness import LAG_MS, QUIET_MS, Loudness
+from duplex.session.policy import DetectorPolicy
 
 HZ = 16_000
 W = 512

@@ -9,7 +9,7 @@ from duplex.session.effects import Abort, Update
 from duplex.session.events import CommitAudio, Signalled
 from duplex.session.fence import MAIN
 from duplex.session.notices import ResponseCreated, SpeechStopped
-from duplex.session.reading import AHEAD, calibrated, certain
+from duplex.session.reading import AHEAD, calibrated, certain, marked
 from duplex.session.settings import ServerVad, SessionSettings
 from tests.session.driver import Driver
 
@@ -27,6 +27,25 @@ from tests.session.driver import Driver
 )
 def test_the_last_word_may_be_half_of_one(heard: str, stays: str) -> None:
     assert certain(heard) == stays
+
+
+@pytest.mark.parametrize("said", ["Where to?", "Go on.", "Well,", "I mean…", "", 'She said "no"'])
+def test_a_mark_that_is_there_is_left_alone(said: str) -> None:
+    assert marked(said) == said
+
+
+def test_words_without_a_mark_are_judged_with_one_and_answered_without() -> None:
+    driver = Driver()
+    driver.speak(10)
+    driver.read()
+    driver.microphone([0.0])
+    so_far(driver, "What is it", end=driver.marks[-1][1].end)
+    assert read(driver)[-1] == "What is it."
+    driver.microphone([0.0] * 2)
+    driver.answer(0.96)
+    driver.read()
+    assert driver.main is not None
+    assert driver.prompts[driver.main].messages[-1].text == "What is it", "as the turn's final words will be"
 
 
 def test_a_first_message_is_more_complete_than_a_model_thinks() -> None:
