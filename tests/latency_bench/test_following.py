@@ -112,7 +112,7 @@ def test_a_judgement_of_words_that_were_gone_on_with_is_not_taken_for_the_next_p
 def test_a_pause_inside_an_utterance_may_end_the_turn_there() -> None:
     speech = (*[0.9] * 10, *[0.0] * 12, *[0.9] * 10)
     assert followed(Script(*speech), Reader(0.9)) == Followed(ended=18 * W, pauses=1)
-    assert followed(Script(*speech), Reader(0.0)) == Followed(ended=32 * W + 848 * HZ // 1000, pauses=2)
+    assert followed(Script(*speech), Reader(0.0)) == Followed(ended=32 * W + 800 * HZ // 1000, pauses=2)
 
 
 def test_what_never_ends_has_no_end() -> None:
