@@ -143,6 +143,7 @@ class LlamaServer:
             "temperature": temperature,
             "stop": list(stop),
             "dry_multiplier": loop_penalty,
+            "dry_sequence_breakers": ["\n"],
             "id_slot": slot.index,
             "cache_prompt": True,
             "stream": True,

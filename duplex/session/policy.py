@@ -52,7 +52,7 @@ class DetectorPolicy:
     silence_ms: int | None = None
     ask_ms: tuple[int, ...] = (96, 144)
     ask_again_ms: int = 200
-    sure: float = 0.9875
+    sure: float = 0.985
     likely: float = 0.7
     kept: int = 2
     enough: tuple[Enough, ...] = (

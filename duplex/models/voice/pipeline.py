@@ -70,7 +70,7 @@ class VoicePipeline:
         self._workers = workers
         self._width = (llama_threads + llama_batch_threads) / 2
         self._model: SmolLM2 | None = None
-        gguf = path("smollm2/q4_1.gguf")
+        gguf = path("smollm2/quick.gguf")
 
         def load_model() -> SmolLM2:
             self._model = SmolLM2(
