@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 PACKAGES = ("duplex", "numpy", "onnxruntime", "xllamacpp", "soxr", "msgspec", "starlette", "uvicorn", "websockets")
+SIZE = 1024
 
 
 def describe() -> dict[str, Any]:
@@ -17,10 +22,22 @@ def describe() -> dict[str, Any]:
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)),
         "load": f"{os.getloadavg()[0]:.2f} (1 min, before the run)",
+        "speed": f"{gflops():.0f} GFLOP/s, float32 matrices on all cores (cores of one name differ, and are shared)",
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": " ".join(f"{name} {found}" for name in PACKAGES if (found := _version(name))),
     }
+
+
+def gflops() -> float:
+    """Billions of float32 operations a second: the median of some multiplications of 1024 by 1024 matrices."""
+    left = np.ones((SIZE, SIZE), np.float32)
+    took_s = []
+    for _ in range(9):
+        began_s = time.perf_counter()
+        left @ left
+        took_s.append(time.perf_counter() - began_s)
+    return 2 * SIZE**3 / statistics.median(took_s) / 1e9
 
 
 def stolen_s() -> float:
