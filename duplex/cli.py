@@ -1,4 +1,4 @@
-"""The command ``duplex``: serve, talk, models.
+"""The command ``duplex``: serve, talk, top, models.
 
 Each command imports what it runs only when it runs, so that `duplex models` works where a model's library does not.
 """
@@ -54,6 +54,17 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
         add_arguments(talk)
 
+    top = commands.add_parser(
+        "top",
+        help="watch a server's sessions, budgets and stages",
+        description="Show who is on a server, what they take, and what is left, until Ctrl-C.",
+    )
+    top.set_defaults(run=_top)
+    if "top" in words[:1]:
+        from duplex.client.top import add_arguments as add_top_arguments
+
+        add_top_arguments(top)
+
     models = commands.add_parser("models", help="list, fetch or verify model files")
     actions = models.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, text in (
@@ -81,6 +92,12 @@ def _talk(arguments: argparse.Namespace) -> int:
     from duplex.client.talk import main as talk
 
     return talk(arguments)
+
+
+def _top(arguments: argparse.Namespace) -> int:
+    from duplex.client.top import main as top
+
+    return top(arguments)
 
 
 def _models(arguments: argparse.Namespace) -> int:

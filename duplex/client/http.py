@@ -22,15 +22,21 @@ async def fetch_turn(*, url: str, response_id: str, api_key: str | None = None, 
 
 
 def _get(url: str, path: str, api_key: str | None, timeout_s: float) -> Json:
+    try:
+        status, body = get(url, path, api_key, timeout_s)
+        return msgspec.json.decode(body, type=Json) if status == 200 else {}
+    except (OSError, HTTPException, msgspec.DecodeError):
+        return {}
+
+
+def get(url: str, path: str, api_key: str | None, timeout_s: float) -> tuple[int, bytes]:
+    """One request: the status and the body. Raises OSError, HTTPException where nothing answers."""
     parts = urlsplit(url)
     secure = parts.scheme in ("wss", "https")
     connection = (HTTPSConnection if secure else HTTPConnection)(parts.hostname or "", parts.port, timeout=timeout_s)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {api_key}"} if api_key else {})
         response = connection.getresponse()
-        body = response.read()
-        return msgspec.json.decode(body, type=Json) if response.status == 200 else {}
-    except (OSError, HTTPException, msgspec.DecodeError):
-        return {}
+        return response.status, response.read()
     finally:
         connection.close()
