@@ -135,6 +135,9 @@ class ServerConfig:
     compute: ComputeConfig = field(default_factory=ComputeConfig)
     models_dir: Path | None = setting(None, "directory of model files to use in place of the cache, as it is")
     cache_dir: Path = setting(Path("~/.cache/duplex"), "directory of this program's cache")
+    otlp_endpoint: str | None = setting(
+        None, "where a trace of each turn goes, such as http://127.0.0.1:4318/v1/traces (needs duplex[otel])"
+    )
     log_level: str = setting("info", "least severe message logged", choices=("debug", "info", "warning", "error"))
 
     def __post_init__(self) -> None:

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from duplex.orchestrator.trace import TraceLog
+from duplex.session.turnlog import TurnRecord
+
+BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+MOMENTS = ("turn_end", "first_text", "first_audio")
+"""Those that a listener waits for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +34,7 @@ class Reading:
 
 
 class Metrics:
-    """Reads the server whenever it is asked; keeps no figures of its own.
+    """Reads the server whenever it is asked; of its own it keeps how long turns and their stages took.
 
     Args:
         read: takes one look.
@@ -37,6 +44,34 @@ class Metrics:
         self._read = read
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        self._turns = Histogram(
+            "duplex_turn_seconds",
+            "From the end of the user's speech to a moment of the answer.",
+            ["moment"],
+            registry=self._registry,
+            buckets=BUCKETS_S,
+        )
+        self._stages = Histogram(
+            "duplex_stage_seconds",
+            "Of a stage in a turn: queue, from its submission to its first input, and run, from there to its end.",
+            ["stage", "part"],
+            registry=self._registry,
+            buckets=BUCKETS_S,
+        )
+
+    def turn(self, turn: TurnRecord, traces: TraceLog) -> None:
+        """A turn is over."""
+        origin_s = turn.origin_s
+        for moment in turn.moments:
+            if origin_s is not None and moment.name in MOMENTS:
+                self._turns.labels(moment.name).observe(max(0.0, moment.at_s - origin_s))
+        for fence in turn.fences:
+            trace = traces.get(fence)
+            for name, stage in trace.stages.items() if trace is not None else ():
+                if stage.first_input_s is not None:
+                    self._stages.labels(name, "queue").observe(stage.first_input_s - stage.submitted_s)
+                    if stage.finished_s is not None:
+                        self._stages.labels(name, "run").observe(stage.finished_s - stage.first_input_s)
 
     def describe(self) -> Iterable[Metric]:
         """Nothing in advance: the registry then does not read at registration."""

@@ -7,8 +7,10 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import uvicorn
 import uvloop
@@ -33,12 +35,16 @@ from duplex.session.host import Host
 from duplex.session.ring import ring_bytes
 from duplex.session.settings import Provisional, SessionLimits, SessionSettings
 from duplex.session.tariff import Tariff
+from duplex.session.turnlog import TurnRecord
 from duplex.state.ref import StateRef
 from duplex.transport.app import build_app
 from duplex.transport.info import Served
 from duplex.transport.serve import uvicorn_config
 from duplex.warmup import warm_turn
 from duplex.waterfall import Waterfall, waterfall
+
+if TYPE_CHECKING:
+    from duplex.spans import TurnSpans
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +129,8 @@ class Server:
             on_release=self.pipeline.release,
         )
         self._metrics = Metrics(self._read)
+        self._spans = _spans(config.otlp_endpoint, loop.time) if config.otlp_endpoint is not None else None
+        self.host.turns.on_over = self._turn_over
 
     async def start(self) -> None:
         """Load every model, and run a warm turn. Raises StageError where something does not work."""
@@ -139,6 +147,13 @@ class Server:
         self.host.close()
         await self.orchestrator.stop()
         self.pipeline.close()
+        if self._spans is not None:
+            await asyncio.to_thread(self._spans.close)
+
+    def _turn_over(self, turn: TurnRecord) -> None:
+        self._metrics.turn(turn, self.orchestrator.trace)
+        if self._spans is not None:
+            self._spans.turn(turn, self.orchestrator.trace)
 
     @property
     def sessions(self) -> int:
@@ -185,6 +200,16 @@ class Server:
             dropped=dict(self.orchestrator.core.dropped),
             active=self.pipeline.active(),
         )
+
+
+def _spans(endpoint: str, clock: Callable[[], float]) -> TurnSpans:
+    if urlsplit(endpoint).scheme not in ("http", "https"):
+        raise ConfigError(f"otlp_endpoint is {endpoint!r}: write an address such as http://127.0.0.1:4318/v1/traces")
+    try:
+        from duplex.spans import TurnSpans, exporting
+    except ImportError as absent:
+        raise ConfigError("otlp_endpoint needs OpenTelemetry: install duplex[otel], or leave it out") from absent
+    return TurnSpans(exporting(endpoint), clock=clock)
 
 
 class _Uvicorn(uvicorn.Server):

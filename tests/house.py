@@ -89,8 +89,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "duplex.inspection": ("duplex.state",),
     "duplex.heap": (),
-    "duplex.metrics": (),
-    "duplex.waterfall": ("duplex.orchestrator.trace", "duplex.session.turnlog"),
+    **dict.fromkeys(
+        ("duplex.waterfall", "duplex.metrics", "duplex.spans"),
+        ("duplex.orchestrator.trace", "duplex.session.turnlog"),
+    ),
     "duplex.warmup": (
         "duplex.audio",
         "duplex.errors",

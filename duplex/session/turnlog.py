@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from duplex.session.fence import Fence
+
+OVER = "done"
+"""The last moment of a turn: all of it was heard, or it was cut off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +44,13 @@ class TurnLog:
 
     Args:
         capacity: turns kept.
+
+    Attributes:
+        on_over: told of each turn once, when nothing more will happen in it.
     """
 
     def __init__(self, *, capacity: int) -> None:
+        self.on_over: Callable[[TurnRecord], None] = lambda turn: None
         self._capacity = capacity
         self._turns: OrderedDict[str, TurnRecord] = OrderedDict()
 
@@ -59,3 +67,5 @@ class TurnLog:
         turn.moments.append(moment)
         if fence is not None and fence not in turn.fences:
             turn.fences.append(fence)
+        if moment.name == OVER:
+            self.on_over(turn)
