@@ -124,6 +124,8 @@ PURE = (
     "duplex.orchestrator.core",
     "duplex.orchestrator.graph",
     "duplex.orchestrator.request",
+    "duplex.orchestrator.rules",
+    "duplex.orchestrator.spec",
 )
 _CLOCKS_AND_SOCKETS = frozenset(
     {"anyio", "asyncio", "concurrent", "datetime", "multiprocessing", "os", "queue", "select", "selectors", "signal"}
