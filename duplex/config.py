@@ -120,6 +120,11 @@ class ComputeConfig:
     oversubscribe: float = setting(
         1.0, "a session is reckoned at the compute of talking, divided by this, or at what it takes", least=1, most=1000
     )
+    async_chunk: str | None = setting(
+        None,
+        "whether a stage gets its input piece by piece, or all of it at its end; as the graph says unless it is set",
+        choices=("on", "off"),
+    )
     state_budget_bytes: int = setting(512 * _MIB, "memory of all sessions' own state", least=_MIB, most=2**40)
 
     def __post_init__(self) -> None:
@@ -133,6 +138,7 @@ class ServerConfig:
     http: HttpConfig = field(default_factory=HttpConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     compute: ComputeConfig = field(default_factory=ComputeConfig)
+    model: str = setting("voice", "family of models that sessions talk to")
     models_dir: Path | None = setting(None, "directory of model files to use in place of the cache, as it is")
     cache_dir: Path = setting(Path("~/.cache/duplex"), "directory of this program's cache")
     otlp_endpoint: str | None = setting(

@@ -4,6 +4,7 @@ DuplexError
 ├── ConfigError            a setting is missing, malformed or out of range
 ├── ModelStoreError        a model file cannot be fetched, verified or read
 ├── GraphError             a stage graph breaks a rule (cycle, unknown stage, payload kinds that do not meet)
+├── FamilyError            there is no such model family, or it cannot be imported
 ├── StateError             an event arrived in a state that does not allow it (our own bug, never a client's)
 ├── ClientError            the client asked for something it may not have; the session goes on
 ├── AdmissionRefused       no capacity for one more session
@@ -36,7 +37,22 @@ class ModelStoreError(DuplexError):
 
 
 class GraphError(DuplexError):
-    """A stage graph breaks a rule; raised once, when the graph is built."""
+    """A stage graph breaks a rule; raised once, when the graph is built.
+
+    Args:
+        message: what is wrong and the remedy, one sentence.
+        where: what it was read from, as in ``voice.toml, line 14``; empty where the message says it.
+        path: leads to it through the declaration, as in ``("stage", 2, "accepts")``; empty for all of it.
+    """
+
+    def __init__(self, message: str, *, where: str = "", path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.message = message
+        self.path = path
+
+
+class FamilyError(DuplexError):
+    """There is no such model family, or it cannot be imported. The message names it, its package and a remedy."""
 
 
 class StateError(DuplexError):

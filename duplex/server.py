@@ -23,9 +23,9 @@ from duplex.errors import ConfigError
 from duplex.heap import keep_small
 from duplex.inspection import Inspection, inspection
 from duplex.metrics import Metrics, Reading
+from duplex.models.family import Resources
+from duplex.models.registry import family
 from duplex.models.store import ModelStore
-from duplex.models.voice.graph import VOICE
-from duplex.models.voice.pipeline import INSTRUCTIONS, TRANSCRIBER, VOICES, VoicePipeline
 from duplex.orchestrator.core import Orchestrator
 from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.orchestrator.trace import TraceLog
@@ -34,6 +34,7 @@ from duplex.session.holdings import HOST_MEMORY
 from duplex.session.host import Host
 from duplex.session.ring import ring_bytes
 from duplex.session.settings import Provisional, SessionLimits, SessionSettings
+from duplex.session.stages import HEARING, LISTENING, SPEAKING
 from duplex.session.tariff import Tariff
 from duplex.session.turnlog import TurnRecord
 from duplex.state.ref import StateRef
@@ -65,7 +66,8 @@ class Server:
     """One server: engines, orchestrator, sessions, and what the transports ask of it (`transport.info.ServerInfo`).
 
     Raises:
-        ConfigError, ModelStoreError: the configuration or the model files are not in order.
+        ConfigError, FamilyError, GraphError, ModelStoreError: the configuration, the model family, its graph or the
+            model files are not in order.
     """
 
     def __init__(self, config: ServerConfig) -> None:
@@ -73,23 +75,37 @@ class Server:
         limits, compute = config.limits, config.compute
         store = ModelStore(config.models_path, owned=config.models_dir is None)
         self.ready = False
-        self.served = Served(voices=VOICES, transcriber=TRANSCRIBER, ahead_ms=round(limits.audio_ahead_s * 1000))
+        models = family(config.model)
+        graph = models.graph
+        if missing := {*LISTENING, *HEARING, *SPEAKING} - graph.stages.keys():
+            raise ConfigError(
+                f"the model family `{models.name}` has no stage {', '.join(sorted(missing))}, which a conversation "
+                "needs: choose another with --model"
+            )
+        if compute.async_chunk is not None:
+            graph = graph.with_async_chunk(compute.async_chunk == "on")
+        self.served = Served(
+            voices=models.voices, transcriber=models.transcriber, ahead_ms=round(limits.audio_ahead_s * 1000)
+        )
         budget_bytes = compute.connector_budget_bytes or min(
             CONNECTOR_BYTES * limits.max_sessions, MOST_CONNECTOR_BYTES
         )
         self.connector = MemoryConnector(budget_bytes=budget_bytes)
-        self.pipeline = VoicePipeline(
-            path=store.path,
-            connector=self.connector,
-            sessions=limits.max_sessions,
-            prefix_caches=compute.prefix_caches,
-            workers=compute.workers,
-            context_tokens=compute.context_tokens,
-            llama_threads=compute.llama_threads,
-            llama_batch_threads=compute.llama_batch_threads,
+        self.pipeline = models.build(
+            graph.stages,
+            Resources(
+                path=store.path,
+                connector=self.connector,
+                sessions=limits.max_sessions,
+                prefix_caches=compute.prefix_caches,
+                workers=compute.workers,
+                context_tokens=compute.context_tokens,
+                llama_threads=compute.llama_threads,
+                llama_batch_threads=compute.llama_batch_threads,
+            ),
         )
         self.orchestrator = OrchestratorRunner(
-            core=Orchestrator(VOICE, capacity=REQUESTS_PER_SESSION * limits.max_sessions),
+            core=Orchestrator(graph, capacity=REQUESTS_PER_SESSION * limits.max_sessions),
             engines=self.pipeline.engines,
             connector=self.connector,
             clock=loop.time,
@@ -103,9 +119,9 @@ class Server:
             idle_s=limits.idle_s,
             lifetime_s=limits.session_lifetime_s,
         )
-        self.settings = SessionSettings(instructions=INSTRUCTIONS)
+        self.settings = SessionSettings(instructions=models.instructions)
         budget = capacity.budget(config, lanes=self.pipeline.lanes(), widths=self.pipeline.widths())
-        price = capacity.declared(VOICE, ring_bytes=ring_bytes(self.limits))
+        price = capacity.declared(graph, ring_bytes=ring_bytes(self.limits))
         if (refusal := capacity.refusal(budget, price)) is not None:
             raise ConfigError(refusal)
         admission = Admission(

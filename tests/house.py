@@ -59,6 +59,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "duplex.engine",
         "duplex.models",
         "duplex.orchestrator.graph",
+        "duplex.orchestrator.graphfile",
         "duplex.state",
     ),
     "duplex.transport": (
@@ -126,6 +127,8 @@ PURE = (
     "duplex.orchestrator.core",
     "duplex.orchestrator.graph",
     "duplex.orchestrator.request",
+    "duplex.orchestrator.rules",
+    "duplex.orchestrator.spec",
 )
 _CLOCKS_AND_SOCKETS = frozenset(
     {"anyio", "asyncio", "concurrent", "datetime", "multiprocessing", "os", "queue", "select", "selectors", "signal"}
@@ -133,7 +136,7 @@ _CLOCKS_AND_SOCKETS = frozenset(
 )
 
 BOUNDARIES = frozenset(
-    {"duplex.engine.completion", "duplex.engine.pool", "duplex.engine.pooled"}
+    {"duplex.engine.completion", "duplex.engine.pool", "duplex.engine.pooled", "duplex.models.registry"}
     | {"duplex.session.host", "duplex.session.lobby", "duplex.session.runner"}
 )
 """Where a failure of someone else's code ends: only these may catch everything and go on."""

@@ -1,7 +1,8 @@
 """The orchestrator, pure: it alone owns a request from admission to completion, and schedules stages.
 
 Every stage of a request is submitted at admission, so that a downstream stage starts with the first chunk of its
-upstream (async_chunk) and not with the last. Handles pass through here; payloads never do.
+upstream (async_chunk) and not with the last. Where an edge has that off, its handles are parked here, and go on
+together when the upstream has finished. Handles pass through here; payloads never do.
 """
 
 from __future__ import annotations
@@ -121,15 +122,18 @@ class Orchestrator:
     Args:
         graph: what may be asked for.
         capacity: most requests alive at one time; one more fails with a StageError.
+        most_parked: most chunks that wait for the end of their makers before one stage of one request. The policy when
+            full is to fail that request, as it is for an engine's inbox.
 
     Attributes:
         dropped: how many events came too late or for no request, by kind.
     """
 
-    def __init__(self, graph: StageGraph, *, capacity: int) -> None:
+    def __init__(self, graph: StageGraph, *, capacity: int, most_parked: int = 4096) -> None:
         self.graph = graph
         self.dropped: Counter[str] = Counter()
         self._capacity = capacity
+        self._most_parked = most_parked
         self._requests: dict[Fence, Request] = {}
 
     def __len__(self) -> int:
@@ -159,7 +163,10 @@ class Orchestrator:
             case StageFailed(fence=fence, error=error):
                 if fence not in self._requests:
                     return self._drop("failure")
-                return [*self._abort(fence), RequestFailed(fence=fence, error=error)]
+                return self._fail(fence, error)
+
+    def _fail(self, fence: Fence, error: StageError) -> list[Effect]:
+        return [*self._abort(fence), RequestFailed(fence=fence, error=error)]
 
     def _drop(self, kind: str, handle: Handle | None = None) -> list[Effect]:
         self.dropped[kind] += 1
@@ -193,13 +200,18 @@ class Orchestrator:
         if run is None or not run.allows(what):
             return self._drop("input", event.handle)
         run.move(what)
-        return [UpdateStage(fence=event.fence, stage=event.stage, handle=event.handle, last=event.last)]
+        unread = _discard(run.unpark()) if event.last else []
+        return [*unread, UpdateStage(fence=event.fence, stage=event.stage, handle=event.handle, last=event.last)]
 
     def _abort(self, fence: Fence) -> list[Effect]:
         request = self._requests.pop(fence, None)
         if request is None:
             return self._drop("abort")
-        return [AbortStage(fence=fence, stage=name) for name in request.stages if name not in request.finished]
+        unread = [handle for run in request.stages.values() for handle in run.unpark()]
+        return [
+            *(AbortStage(fence=fence, stage=name) for name in request.stages if name not in request.finished),
+            *_discard(unread),
+        ]
 
     def _output(self, event: StageOutput) -> list[Effect]:
         request = self._requests.get(event.fence)
@@ -207,19 +219,29 @@ class Orchestrator:
         if request is None or run is None or not run.allows(StageInput.OUTPUT):
             return self._drop("output", event.handle)
         run.move(StageInput.OUTPUT)
-        readers: list[Effect] = []
+        now: list[Effect] = []
+        later: list[StageRun] = []
         for edge in self.graph.downstream(event.stage):
             target = request.stages.get(edge.target)
-            if edge.kind is event.handle.kind and target is not None and target.allows(StageInput.CHUNK):
+            if edge.kind is not event.handle.kind or target is None or not target.allows(StageInput.CHUNK):
+                continue
+            if edge.async_chunk:
                 target.move(StageInput.CHUNK)
-                readers.append(UpdateStage(fence=event.fence, stage=edge.target, handle=event.handle, last=False))
+                now.append(UpdateStage(fence=event.fence, stage=edge.target, handle=event.handle, last=False))
+            elif target.waiting >= self._most_parked:
+                message = f"more than {self._most_parked} chunks wait for the end of {event.stage}"
+                error = StageError(message, stage=edge.target)
+                return [Discard(handle=event.handle), *self._fail(event.fence, error)]
+            else:
+                later.append(target)
         if self.graph.stages[event.stage].final_output:
-            readers.append(Deliver(fence=event.fence, stage=event.stage, handle=event.handle))
+            now.append(Deliver(fence=event.fence, stage=event.stage, handle=event.handle))
+        for target in later:
+            target.park(event.stage, event.handle)
+        readers = len(now) + len(later)
         if not readers:
             return [Discard(handle=event.handle)]
-        if len(readers) > 1:
-            return [ShareHandle(handle=event.handle, readers=len(readers)), *readers]
-        return readers
+        return [ShareHandle(handle=event.handle, readers=readers), *now] if readers > 1 else now
 
     def _finished(self, event: StageFinished) -> list[Effect]:
         request = self._requests.get(event.fence)
@@ -229,12 +251,15 @@ class Orchestrator:
         run.move(StageInput.FINISHED)
         request.account(event)
         request.waiting_for.discard(event.stage)
-        effects: list[Effect] = []
+        effects: list[Effect] = _discard(run.unpark())  # it knew by itself that it was done
         for name in dict.fromkeys(edge.target for edge in self.graph.downstream(event.stage)):
             target = request.stages.get(name)
             if target is None:
                 continue
             target.open_inputs.discard(event.stage)
+            for handle in target.parked.pop(event.stage, ()):
+                target.move(StageInput.CHUNK)
+                effects.append(UpdateStage(fence=event.fence, stage=name, handle=handle, last=False))
             if not target.open_inputs and target.allows(StageInput.LAST):
                 target.move(StageInput.LAST)
                 effects.append(UpdateStage(fence=event.fence, stage=name, handle=None, last=True))
@@ -253,3 +278,7 @@ class Orchestrator:
                 output_tokens=request.output_tokens,
             ),
         ]
+
+
+def _discard(handles: list[Handle]) -> list[Effect]:
+    return [Discard(handle=handle) for handle in handles]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from duplex.connector.base import Handle
 from duplex.engine.base import StageFinished
 from duplex.errors import StateError
 from duplex.session.fence import Fence
@@ -48,10 +49,12 @@ class StageRun:
 
     Attributes:
         open_inputs: upstream stages of the request that have not finished.
+        parked: input that waits for the end of the stage that makes it, by that stage, in order.
     """
 
     state: StageState = StageState.FED
     open_inputs: set[str]
+    parked: dict[str, list[Handle]] = field(default_factory=dict)
 
     def allows(self, what: StageInput) -> bool:
         """Whether the table has this move."""
@@ -62,6 +65,21 @@ class StageRun:
         if not self.allows(what):
             raise StateError(f"a stage in state {self.state.name} cannot take {what.name}")
         self.state = STAGE_TABLE[self.state, what]
+
+    def park(self, source: str, handle: Handle) -> None:
+        """Keep what `source` has made until it has finished."""
+        self.parked.setdefault(source, []).append(handle)
+
+    @property
+    def waiting(self) -> int:
+        """Handles that are parked."""
+        return sum(map(len, self.parked.values()))
+
+    def unpark(self) -> list[Handle]:
+        """Everything parked, which is kept no longer: nobody will read it."""
+        parked = [handle for handles in self.parked.values() for handle in handles]
+        self.parked.clear()
+        return parked
 
 
 @dataclass(slots=True, kw_only=True)

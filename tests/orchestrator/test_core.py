@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from duplex.connector.base import Handle
@@ -9,10 +11,12 @@ from duplex.connector.payload import Kind
 from duplex.engine.base import StageFailed, StageFinished, StageOutput
 from duplex.errors import StageError
 from duplex.orchestrator.core import (
+    Abort,
     AbortStage,
     Admit,
     Deliver,
     Discard,
+    Event,
     Input,
     Orchestrator,
     RequestCompleted,
@@ -78,3 +82,54 @@ def test_a_failed_stage_stops_the_others_of_its_request_and_no_more(core: Orches
         assert AbortStage(fence=FENCE, stage=stage) in stopped
     assert all(effect.fence == FENCE for effect in stopped if isinstance(effect, AbortStage))
     assert OTHER in core
+
+
+def parking(*, most_parked: int = 4096) -> Orchestrator:
+    """One request of three stages, of which `talk` gets its input only when `think` has ended."""
+    edges = [replace(WRITES, async_chunk=False), SOUNDS]
+    graph = StageGraph(name="g", stages=[THINK, TALK, WAV], edges=edges)
+    core = Orchestrator(graph, capacity=1, most_parked=most_parked)
+    core.receive(Admit(fence=FENCE, stages=("think", "talk", "code2wav")))
+    return core
+
+
+def test_without_async_chunk_the_chunks_wait_for_the_end_of_their_maker() -> None:
+    core = parking()
+    first, second = handle(Kind.TEXT, 1), handle(Kind.TEXT, 2)
+    for text in (first, second):
+        assert core.receive(StageOutput(fence=FENCE, stage="think", handle=text)) == [
+            ShareHandle(handle=text, readers=2),
+            Deliver(fence=FENCE, stage="think", handle=text),
+        ]
+    assert core.receive(StageFinished(fence=FENCE, stage="think")) == [
+        UpdateStage(fence=FENCE, stage="talk", handle=first, last=False),
+        UpdateStage(fence=FENCE, stage="talk", handle=second, last=False),
+        UpdateStage(fence=FENCE, stage="talk", handle=None, last=True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Abort(fence=FENCE),
+        StageFailed(fence=FENCE, stage="code2wav", error=StageError("broke", stage="code2wav")),
+        StageFinished(fence=FENCE, stage="talk"),
+        Input(fence=FENCE, stage="talk", handle=None, last=True),
+    ],
+    ids=["aborted", "failed", "done by itself", "input closed"],
+)
+def test_parked_chunks_that_nobody_will_read_are_thrown_away(event: Event) -> None:
+    core = parking()
+    text = handle(Kind.TEXT)
+    core.receive(StageOutput(fence=FENCE, stage="think", handle=text))
+    assert core.receive(event).count(Discard(handle=text)) == 1
+
+
+def test_one_chunk_more_than_may_be_parked_fails_the_request() -> None:
+    core = parking(most_parked=1)
+    first, second = handle(Kind.TEXT, 1), handle(Kind.TEXT, 2)
+    core.receive(StageOutput(fence=FENCE, stage="think", handle=first))
+    effects = core.receive(StageOutput(fence=FENCE, stage="think", handle=second))
+    assert effects.count(Discard(handle=first)) == effects.count(Discard(handle=second)) == 1
+    assert isinstance(effects[-1], RequestFailed)
+    assert str(effects[-1].error) == "talk: more than 1 chunks wait for the end of think"

@@ -36,10 +36,14 @@ def test_plans_are_upstream_first_whatever_the_declaration() -> None:
     ("stages", "edges", "complaint"),
     [
         ([THINK, THINK], [], "declared twice"),
-        ([THINK, TALK, WAV], [WRITES, SOUNDS, WRITES], "an edge is declared twice"),
-        ([THINK], [WRITES], "unknown stage talk"),
-        ([THINK, TALK, WAV], [Edge(source="think", target="code2wav", kind=Kind.TEXT)], "cannot flow"),
-        ([THINK, TALK], [WRITES], "stage talk goes nowhere"),
+        ([THINK, TALK, WAV], [WRITES, SOUNDS, WRITES], "the edge from `think` to `talk` for text is declared twice"),
+        ([THINK], [WRITES], "unknown stage `talk`"),
+        (
+            [THINK, TALK, WAV],
+            [Edge(source="think", target="code2wav", kind=Kind.TEXT)],
+            "stage `code2wav` accepts no `text`; it accepts spectrum",
+        ),
+        ([THINK, TALK], [WRITES], "stage `talk` goes nowhere"),
         (
             [stage("a", Kind.TEXT, Kind.TEXT, final=True), stage("b", Kind.TEXT, Kind.TEXT)],
             [Edge(source="a", target="b", kind=Kind.TEXT), Edge(source="b", target="a", kind=Kind.TEXT)],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from duplex.connector.base import Handle
 from duplex.connector.payload import Kind
@@ -34,15 +36,17 @@ CAPACITY = 3
 KINDS = {"think": Kind.TEXT, "talk": Kind.SPECTRUM, "code2wav": Kind.VOICED}
 PLANS = [("think", "talk", "code2wav"), ("think",), ("talk", "code2wav")]
 FINALS = {"think", "code2wav"}
+TARGETS = {"think": "talk", "talk": "code2wav"}
+MOST_PARKED = 3
 
 
 class OrchestratorMachine(RuleBasedStateMachine):
-    """Three requests' worth of stages that answer in any order, early, late and twice."""
+    """Three requests' worth of stages that answer in any order, early, late and twice, over edges of both ways."""
 
     def __init__(self) -> None:
         super().__init__()
-        graph = StageGraph(name="g", stages=[THINK, TALK, WAV], edges=[WRITES, SOUNDS])
-        self.core = Orchestrator(graph, capacity=CAPACITY)
+        self.held_back: set[str] = set()
+        self.parked: dict[tuple[Fence, str], list[int]] = {}
         self.epoch = 0
         self.alive: dict[Fence, tuple[str, ...]] = {}
         self.ended: set[Fence] = set()
@@ -53,6 +57,13 @@ class OrchestratorMachine(RuleBasedStateMachine):
         self.readers: dict[int, int] = {}
         self.expected: dict[int, int] = {}
         self.keys = 0
+
+    @initialize(writes=st.booleans(), sounds=st.booleans())
+    def begin(self, writes: bool, sounds: bool) -> None:
+        edges = [replace(WRITES, async_chunk=writes), replace(SOUNDS, async_chunk=sounds)]
+        self.held_back = {edge.target for edge in edges if not edge.async_chunk}
+        graph = StageGraph(name="g", stages=[THINK, TALK, WAV], edges=edges)
+        self.core = Orchestrator(graph, capacity=CAPACITY, most_parked=MOST_PARKED)
 
     def do(self, event: Event) -> list[Effect]:
         effects = self.core.receive(event)
@@ -75,6 +86,10 @@ class OrchestratorMachine(RuleBasedStateMachine):
                 if handle is not None:
                     assert handle.fence == fence, "a chunk of one turn went to another"
                     self.readers[handle.key] = self.readers.get(handle.key, 0) + 1
+                    if handle.kind is not Kind.PROMPT and stage in self.held_back:
+                        maker = next(source for source, target in TARGETS.items() if target == stage)
+                        assert (fence, maker) in self.finished, "a chunk that was to wait has not"
+                        assert self.parked[fence, stage].pop(0) == handle.key, "parked chunks go on in their order"
             case AbortStage(fence=fence, stage=stage):
                 assert (fence, stage) in self.running, "aborted twice, or after its end"
                 self.running.discard((fence, stage))
@@ -87,8 +102,14 @@ class OrchestratorMachine(RuleBasedStateMachine):
                 assert self.readers.get(handle.key, 0) == 0, "shared only after somebody has been told"
                 self.expected[handle.key] = readers
             case Discard(handle=handle):
-                assert self.readers.get(handle.key, 0) == 0, "thrown away although it has a reader"
-                self.readers[handle.key] = 1
+                for parked in self.parked.values():
+                    if handle.key in parked:  # It takes the place of the reader that it waited for.
+                        parked.remove(handle.key)
+                        self.readers[handle.key] = self.readers.get(handle.key, 0) + 1
+                        break
+                else:
+                    assert self.readers.get(handle.key, 0) == 0, "thrown away although it has a reader"
+                    self.readers[handle.key] = 1
             case RequestCompleted(fence=fence):
                 assert fence not in self.ended, "ended twice"
                 finals = FINALS & set(self.alive[fence])
@@ -114,7 +135,8 @@ class OrchestratorMachine(RuleBasedStateMachine):
 
     def settle(self, handle: Handle) -> None:
         """Every payload has exactly as many readers as its connector was told: none leaks, none is taken twice."""
-        assert self.readers.get(handle.key, 0) == self.expected.get(handle.key, 1)
+        waiting = sum(handle.key in parked for parked in self.parked.values())
+        assert self.readers.get(handle.key, 0) + waiting == self.expected.get(handle.key, 1)
 
     @rule(plan=st.sampled_from(PLANS))
     def admit(self, plan: tuple[str, ...]) -> None:
@@ -152,10 +174,18 @@ class OrchestratorMachine(RuleBasedStateMachine):
     def output(self, data: st.DataObject, stage: str) -> None:
         fence = data.draw(st.sampled_from(self.fences()))
         handle = self.handle(fence, KINDS[stage])
+        live = (fence, stage) in self.running
+        target = TARGETS.get(stage, "")
+        parks = live and target in self.held_back and (fence, target) in self.running
+        parks = parks and (fence, target) not in self.sealed
+        parked = self.parked.setdefault((fence, target), []) if parks else []
+        full = len(parked) == MOST_PARKED
+        if parks and not full:
+            parked.append(handle.key)
         effects = self.do(StageOutput(fence=fence, stage=stage, handle=handle))
         self.settle(handle)
-        live = (fence, stage) in self.running
-        assert any(isinstance(effect, Deliver) for effect in effects) == (live and stage in FINALS)
+        assert any(isinstance(effect, RequestFailed) for effect in effects) == full, "no more is parked than may be"
+        assert any(isinstance(effect, Deliver) for effect in effects) == (live and stage in FINALS and not full)
 
     @rule(data=st.data(), stage=st.sampled_from(sorted(KINDS)), reason=st.sampled_from(["stop", "length"]))
     def finish(self, data: st.DataObject, stage: str, reason: str) -> None:
@@ -187,7 +217,8 @@ class OrchestratorMachine(RuleBasedStateMachine):
     def abort(self, data: st.DataObject) -> None:
         fence = data.draw(st.sampled_from(self.fences()))
         effects = self.do(Abort(fence=fence))
-        assert all(isinstance(effect, AbortStage) for effect in effects), "an aborted request says nothing more"
+        quiet = all(isinstance(effect, AbortStage | Discard) for effect in effects)
+        assert quiet, "an aborted request says nothing more"
         if fence in self.alive:
             self.end(fence)
 
@@ -195,6 +226,17 @@ class OrchestratorMachine(RuleBasedStateMachine):
     def holds_what_is_alive(self) -> None:
         assert len(self.core) == len(self.alive) <= CAPACITY
         assert all(fence in self.core for fence in self.alive)
+
+    @invariant()
+    def parks_what_may_still_be_read(self) -> None:
+        for (fence, stage), parked in self.parked.items():
+            assert not parked or ((fence, stage) in self.running and (fence, stage) not in self.sealed)
+
+    @invariant()
+    def parks_nothing_that_is_whole(self) -> None:
+        for source, target in TARGETS.items():
+            for fence in self.alive:
+                assert (fence, source) not in self.finished or not self.parked.get((fence, target))
 
 
 TestOrchestrator = OrchestratorMachine.TestCase

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Collection
+from typing import Protocol
 
-from duplex.connector.base import Connector
-from duplex.engine.base import Engine, Lane
+from duplex.engine.base import Lane, StageRequest
 from duplex.engine.kv import KvSlot
 from duplex.engine.pool import WorkerPool
 from duplex.engine.pooled import PooledEngine
-from duplex.engine.worker import WorkerFactory
+from duplex.engine.worker import Worker
 from duplex.errors import StageError
+from duplex.models.family import Resources
+from duplex.models.pooled import PooledPipeline
 from duplex.models.smollm2.model import SmolLM2
 from duplex.models.voice.code2wav import Code2WavStage
 from duplex.models.voice.endpoint import EndpointStage
@@ -31,7 +32,8 @@ TRANSCRIBER = "moonshine-tiny-en"
 
 # Who goes first where the machine is busy: an interruption must be noticed before anything else, audio that a listener
 # waits for comes before audio that will be needed later, and so on to recognition.
-_PRIORITY = {"listen": 0, "code2wav": 1, "talk": 2, "endpoint": 2, "hear": 3}
+# `think` has a pool of its own.
+_PRIORITY = {"listen": 0, "code2wav": 1, "talk": 2, "endpoint": 2, "hear": 3, "think": 0}
 
 _LAST = 9
 """Of a question about the engines themselves."""
@@ -40,125 +42,100 @@ _INBOX = {"listen": 1024, "endpoint": 1024, "hear": 8192, "think": 16, "talk": 1
 """Chunks that may wait for one request; `hear` takes whole files that come faster than real time."""
 
 
-class VoicePipeline:
-    """Engines for every stage of `graph.VOICE`, sharing two pools of threads.
+class _Stage(Protocol):
+    """Each stage of this folder: loads its model once, and makes a worker for each request."""
+
+    def load(self) -> None: ...
+    def __call__(self, request: StageRequest) -> Worker: ...
+
+
+class VoicePipeline(PooledPipeline):
+    """Engines for stages of `graph.VOICE`, sharing two pools of threads, of which one is for the language model.
 
     Args:
-        path: where a model file lies, by its key in the store.
-        connector: carries the payloads.
-        sessions: at one time, whether anything is said in them or not.
-        prefix_caches: conversations whose history the language model keeps at hand, and that it answers at once.
-        workers: threads that run the small models.
-        context_tokens: context of the language model, per conversation.
-        llama_threads, llama_batch_threads: threads that generate, and that read prompts.
+        stages: of which engines are wanted; the pools and models of others are not made.
+        resources: the language model has as many contexts as there are prefix caches.
     """
 
-    def __init__(
-        self,
-        *,
-        path: Callable[[str], Path],
-        connector: Connector,
-        sessions: int,
-        prefix_caches: int,
-        workers: int,
-        context_tokens: int,
-        llama_threads: int,
-        llama_batch_threads: int,
-    ) -> None:
-        self._connector = connector
-        self._sessions = sessions
-        self._workers = workers
-        self._width = (llama_threads + llama_batch_threads) / 2
+    def __init__(self, *, stages: Collection[str], resources: Resources) -> None:
         self._model: SmolLM2 | None = None
-        gguf = path("smollm2/quick.gguf")
+        self._width = (resources.llama_threads + resources.llama_batch_threads) / 2
+        makers: dict[str, Callable[[], _Stage]] = {
+            "think": lambda: self._thinker(resources),
+            "listen": lambda: ListenStage(vad=resources.path("silero/vad.onnx")),
+            "endpoint": lambda: EndpointStage(detector=resources.path("smart_turn/end_of_turn.onnx")),
+            "hear": lambda: HearStage(
+                encoder=resources.path("moonshine/encoder.ort"),
+                decoder=resources.path("moonshine/decoder.ort"),
+                tokenizer=resources.path("moonshine/tokenizer.json"),
+            ),
+            "talk": lambda: TalkStage(acoustic=resources.path("hibari/acoustic.onnx")),
+            "code2wav": Code2WavStage,
+        }
+        # Every file is looked for before a thread is started.
+        made = {stage: make() for stage, make in makers.items() if stage in stages}
+        pool = WorkerPool(threads=resources.workers, name="stages", capacity=4096, reserved=1)
+        self._thinking: WorkerPool | None = None
+        if "think" in made:
+            # A thread that thinks sleeps in native code as long as an answer takes; another one may read ahead.
+            threads, capacity = 2 * resources.prefix_caches, 8 * resources.sessions
+            self._thinking = WorkerPool(threads=threads, name="think", capacity=capacity)
+        engines = {
+            stage: PooledEngine(
+                stage=stage,
+                factory=factory,
+                connector=resources.connector,
+                pool=self._thinking if stage == "think" and self._thinking is not None else pool,
+                priority=_PRIORITY[stage],
+                load=factory.load,
+                max_requests=16 * resources.sessions,
+                max_inbox=_INBOX[stage],
+            )
+            for stage, factory in made.items()
+        }
+        super().__init__(engines=engines, pool=pool, workers=resources.workers)
+
+    def _thinker(self, resources: Resources) -> ThinkStage:
+        gguf = resources.path("smollm2/quick.gguf")
 
         def load_model() -> SmolLM2:
             self._model = SmolLM2(
                 model=gguf,
                 owner="think",
-                caches=prefix_caches,
-                context_tokens=context_tokens,
-                threads=llama_threads,
-                batch_threads=llama_batch_threads,
+                caches=resources.prefix_caches,
+                context_tokens=resources.context_tokens,
+                threads=resources.llama_threads,
+                batch_threads=resources.llama_batch_threads,
             )
             self._model.warm(INSTRUCTIONS)
             return self._model
 
-        listen = ListenStage(vad=path("silero/vad.onnx"))
-        endpoint = EndpointStage(detector=path("smart_turn/end_of_turn.onnx"))
-        hear = HearStage(
-            encoder=path("moonshine/encoder.ort"),
-            decoder=path("moonshine/decoder.ort"),
-            tokenizer=path("moonshine/tokenizer.json"),
-        )
-        think = ThinkStage(load_model=load_model)
-        talk = TalkStage(acoustic=path("hibari/acoustic.onnx"))
-        code2wav = Code2WavStage()
-        self._pool = WorkerPool(threads=workers, name="stages", capacity=4096, reserved=1)
-        # A thread that thinks sleeps in native code for as long as an answer takes; another one may read ahead.
-        self._thinking = WorkerPool(threads=2 * prefix_caches, name="think", capacity=8 * sessions)
-        self._pooled = {
-            "think": self._engine("think", think, think.load, pool=self._thinking, priority=0),
-            "listen": self._engine("listen", listen, listen.load),
-            "endpoint": self._engine("endpoint", endpoint, endpoint.load),
-            "hear": self._engine("hear", hear, hear.load),
-            "talk": self._engine("talk", talk, talk.load),
-            "code2wav": self._engine("code2wav", code2wav, code2wav.load),
-        }
-
-    @property
-    def engines(self) -> Mapping[str, Engine]:
-        """By stage."""
-        return self._pooled
-
-    def _engine(
-        self,
-        stage: str,
-        factory: WorkerFactory,
-        load: Callable[[], None] | None,
-        *,
-        pool: WorkerPool | None = None,
-        priority: int | None = None,
-    ) -> PooledEngine:
-        return PooledEngine(
-            stage=stage,
-            factory=factory,
-            connector=self._connector,
-            pool=pool or self._pool,
-            priority=_PRIORITY[stage] if priority is None else priority,
-            load=load,
-            max_requests=16 * self._sessions,
-            max_inbox=_INBOX[stage],
-        )
-
-    def active(self) -> dict[str, int]:
-        """Requests alive, by stage."""
-        return {stage: engine.active for stage, engine in self._pooled.items()}
+        return ThinkStage(load_model=load_model)
 
     def lanes(self) -> dict[str, Lane]:
         """What the stages share the time of, the machine's cores aside: the pool's threads, and the language model's
         loop, which works for all conversations in turns."""
-        pooled = dict.fromkeys(self._pooled.keys() - {"think"}, 1.0)
-        return {
-            "workers": Lane(most=self._workers, weights=pooled),
-            "think": Lane(most=1.0, weights={"think": 1.0}),
-        }
+        lanes = super().lanes()
+        if "think" in self._pooled:
+            lanes["workers"] = Lane(most=self._workers, weights=dict.fromkeys(self._pooled.keys() - {"think"}, 1.0))
+            lanes["think"] = Lane(most=1.0, weights={"think": 1.0})
+        return lanes
 
     def widths(self) -> dict[str, float]:
         """Cores that each stage keeps busy while it works; the language model reads for half of its time or less."""
-        return dict.fromkeys(self._pooled, 1.0) | {"think": self._width}
+        widths = super().widths()
+        return widths | {"think": self._width} if "think" in widths else widths
 
     def spent(self, session_id: str) -> dict[str, float]:
         """Seconds that each stage has worked for a session."""
-        spent = {stage: engine.spent(session_id) for stage, engine in self._pooled.items()}
+        spent = super().spent(session_id)
         if self._model is not None:
             spent["think"] = self._model.state.spent(session_id)  # its thread is asleep meanwhile
         return spent
 
     def release(self, session_id: str) -> None:
         """A conversation is over: its prefix cache may serve another. Calling it twice is fine."""
-        for engine in self._pooled.values():
-            engine.forget(session_id)
+        super().release(session_id)
         if self._model is not None:
             self._model.state.release(session_id)
 
@@ -181,7 +158,7 @@ class VoicePipeline:
         Raises:
             PoolFull: too much waits for the engine already.
         """
-        if self._model is None:
+        if self._model is None or self._thinking is None:
             return []
         loop = asyncio.get_running_loop()
         found: asyncio.Future[list[str]] = loop.create_future()
@@ -203,7 +180,8 @@ class VoicePipeline:
 
     def close(self) -> None:
         """Give back threads and models; the engines have been stopped before."""
-        self._thinking.close()
-        self._pool.close()
+        if self._thinking is not None:
+            self._thinking.close()
+        super().close()
         if self._model is not None:
             self._model.close()
