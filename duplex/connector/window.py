@@ -1,0 +1,113 @@
+"""A reader's side of an arena: its own or another process's. It has no lock of its own: its connector has."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from duplex.connector.arena import SEALS, Geometry, mapped, table_of, whole_pages
+from duplex.connector.base import Place
+from duplex.connector.codec import Buffer
+from duplex.connector.slots import MAX_TAKES, SlotTable, barrier
+from duplex.errors import ConnectorError, UnknownHandle
+
+
+@dataclass(slots=True, eq=False)
+class _Reading:
+    """What one process has taken of one payload: `done` has one entry for each take that is done with."""
+
+    generation: int
+    before: int
+    done: deque[None] = field(default_factory=deque)
+
+
+class Window:
+    """What may be read of an arena.
+
+    Args:
+        fd: the arena's; it may be closed afterwards.
+        arena_bytes: its size.
+        number: of the process that reads.
+
+    Raises:
+        ConnectorError: the descriptor is no arena of this size.
+    """
+
+    def __init__(self, fd: int, *, arena_bytes: int, number: int) -> None:
+        geometry = Geometry.of(whole_pages(arena_bytes))
+        try:
+            if os.fstat(fd).st_size != arena_bytes or fcntl.fcntl(fd, fcntl.F_GET_SEALS) & SEALS != SEALS:
+                raise ConnectorError(f"the descriptor is no arena of {arena_bytes} bytes")
+            self.table = table_of(fd, geometry)
+            self._payloads = mapped(fd, geometry.payloads, geometry.table, writable=False)
+        except OSError as error:
+            raise ConnectorError(f"the descriptor is no arena of {arena_bytes} bytes: {error}") from error
+        self._number = number
+        self._readings: dict[int, _Reading] = {}
+
+    def holds(self, place: Place) -> bool:
+        """Whether a place lies within the arena."""
+        within = place.offset >= 0 and 0 <= place.header <= place.length <= len(self._payloads) - place.offset
+        return within and 0 <= place.slot < len(self.table) and place.generation > 0
+
+    def take(self, place: Place) -> Callable[[], None]:
+        """Begin to read; what it returns ends that, from any thread and without a lock, also amid a collection.
+
+        Raises:
+            UnknownHandle: it may not be taken, or not any more.
+        """
+        table, number = self.table, self._number
+        slot, generation = place.slot, place.generation
+        if not self.holds(place) or not table.is_open(slot, generation):
+            raise UnknownHandle(f"payload {generation} of process {place.owner} is gone")
+        takes = table.takes(slot, generation)
+        if takes >= table.readers(slot, generation) or takes >= MAX_TAKES:
+            raise UnknownHandle(f"payload {generation} of process {place.owner} has been taken")
+        reading = self._readings.get(slot)
+        if reading is None or reading.generation != generation:
+            # A process that had this number before may have left its count.
+            reading = self._readings[slot] = _Reading(generation, table.released(slot, generation, number))
+        count = table.taken(slot, generation, number)
+        table.mark_taken(slot, generation, number, count + 1)
+        barrier()
+        if not table.is_open(slot, generation):
+            table.mark_taken(slot, generation, number, count)
+            raise UnknownHandle(f"payload {generation} of process {place.owner} is gone")
+        return _Release(table, slot, number, reading)
+
+    def share(self, place: Place, readers: int) -> None:
+        """Let a payload be taken `readers` times; one that is gone already is left so."""
+        if self.holds(place) and self.table.is_open(place.slot, place.generation):
+            self.table.share(place.slot, place.generation, readers)
+
+    def bytes(self, place: Place) -> tuple[memoryview, Buffer]:
+        """The header of a payload that has been taken, and its other bytes, both read-only."""
+        start, end = place.offset, place.offset + place.length
+        return self._payloads[start + place.header : end], np.frombuffer(self._payloads, np.uint8, place.header, start)
+
+
+class _Release:
+    """Ends one take."""
+
+    __slots__ = ("_number", "_reading", "_slot", "_table")
+
+    def __init__(self, table: SlotTable, slot: int, number: int, reading: _Reading) -> None:
+        self._table = table
+        self._slot = slot
+        self._number = number
+        self._reading = reading
+
+    def __call__(self) -> None:
+        # Other takes of the payload may end at the same time, in other threads or inside this very loop: who stores
+        # last looks once more, so that what stands in the end is the whole count.
+        reading = self._reading
+        reading.done.append(None)
+        count = -1
+        while count != len(reading.done):
+            count = len(reading.done)
+            self._table.mark_released(self._slot, reading.generation, self._number, reading.before + count)
