@@ -16,6 +16,7 @@ import os
 import secrets
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -192,11 +193,12 @@ class Arena:
 
     def sweep(self, limit: int | None = None) -> None:
         """Give back what has been read: of all slots, or of the `limit` that were looked at longest ago."""
-        for number in list(self._used)[:limit]:
-            slot = self._used.pop(number)
+        for number in list(islice(self._used, limit)):
+            slot = self._used[number]
+            if not slot.writing and (not slot.wanted or self._is_spent(slot)) and self.shut(slot):
+                continue
+            del self._used[number]
             self._used[number] = slot  # To the end of the row.
-            if not slot.writing and (not slot.wanted or self._is_spent(slot)):
-                self.shut(slot)
 
     def excuse(self, number: int) -> None:
         """Process `number` has ended: what it was reading it reads no more."""
@@ -210,7 +212,8 @@ class Arena:
 
     def _is_spent(self, slot: Slot) -> bool:
         table, number, generation = self.table, slot.number, slot.generation
-        return table.takes(number, generation) >= table.readers(number, generation)
+        takes = table.takes(number, generation)
+        return takes > 0 and takes >= table.readers(number, generation)
 
     def _release(self, slot: Slot) -> None:
         del self._used[slot.number]

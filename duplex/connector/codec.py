@@ -7,7 +7,6 @@ gives a payload that is what its kind says, or `MalformedPayload`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -19,126 +18,105 @@ from numpy.typing import NDArray
 from duplex.connector import payload as p
 from duplex.connector.kind import Kind
 from duplex.connector.payload import Payload
-from duplex.connector.tensor import DTYPES, Tensor, Tensors
+from duplex.connector.tensor import DTYPES, Tensor, Tensors, nbytes_of
 from duplex.errors import MalformedPayload
 
 VERSION = 1
 """Of the header; another one is refused."""
 
 Buffer = NDArray[np.uint8]
+Specs = list[tuple[str, tuple[int, ...]]]
 _P = TypeVar("_P")
 _F = TypeVar("_F")
+_T = TypeVar("_T", bound=Tensors)
+_INT16, _FLOAT32 = np.dtype(np.int16), np.dtype(np.float32)
 _encoder = msgspec.msgpack.Encoder()
 
 
-class _Spec(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    dtype: str
-    shape: tuple[int, ...]
-
-
-class _Head(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
+class _Head(msgspec.Struct, Generic[_F], array_like=True, forbid_unknown_fields=True, frozen=True):
     version: int
-    kind: Kind
-    facts: msgspec.Raw
-    tensors: tuple[_Spec, ...]
-
-
-class _PcmFacts(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    rate_hz: int
-    start: int
-
-
-class _VoicedFacts(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    rate_hz: int
-    text_end: int
-
-
-class _SpectrumFacts(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    text_start: int
-    text_end: int
-
-
-class _ChunkFacts(msgspec.Struct, array_like=True, forbid_unknown_fields=True, frozen=True):
-    chunk: int
-    last: bool
+    kind: str
+    facts: _F
+    tensors: Specs
 
 
 @dataclass(frozen=True, slots=True)
 class _Form(Generic[_P, _F]):
-    """How one kind becomes facts and tensors, and comes back. `join` raises ValueError where they do not fit it."""
+    """How one kind becomes facts and tensors, and comes back. Both ways raise ValueError where they do not fit it."""
 
-    type: type[_P]
-    decoder: msgspec.msgpack.Decoder[_F]
-    split: Callable[[_P], tuple[_F, tuple[Tensor, ...]]]
-    join: Callable[[_F, Sequence[Tensor]], _P]
-
-
-def _array(tensor: Tensor, dtype: str, axes: int) -> NDArray[Any]:
-    if tensor.dtype != dtype or len(tensor.shape) != axes:
-        raise ValueError(f"{tensor.dtype} {list(tensor.shape)} where {dtype} with {axes} axes belongs")
-    return tensor.array()
+    decoder: msgspec.msgpack.Decoder[_Head[_F]]
+    split: Callable[[_P], tuple[_F, Sequence[Tensor]]]
+    join: Callable[[_F, Specs, Sequence[Buffer]], _P]
 
 
-def _samples(tensors: Sequence[Tensor]) -> NDArray[np.int16]:
-    if len(tensors) != 1:
-        raise ValueError(f"{len(tensors)} arrays where one belongs")
-    return _array(tensors[0], "int16", 1)
+def _tensor(array: NDArray[Any], dtype: np.dtype[Any], axes: int) -> Tensor:
+    if array.dtype != dtype or array.ndim != axes:
+        raise ValueError(f"{array.dtype} {list(array.shape)} where {dtype} with {axes} axes belongs")
+    return Tensor.of(array)
+
+
+def _array(spec: tuple[str, tuple[int, ...]], buffer: Buffer, dtype: np.dtype[Any], axes: int) -> NDArray[Any]:
+    name, shape = spec
+    if DTYPES[name] is not dtype or len(shape) != axes:
+        raise ValueError(f"{name} {list(shape)} where {dtype} with {axes} axes belongs")
+    return buffer.view(dtype).reshape(shape)
+
+
+def _samples(specs: Specs, buffers: Sequence[Buffer]) -> NDArray[np.int16]:
+    if len(specs) != 1:
+        raise ValueError(f"{len(specs)} arrays where one belongs")
+    return _array(specs[0], buffers[0], _INT16, 1)
+
+
+def _split_spectrum(payload: p.Spectrum) -> tuple[tuple[int, int], Sequence[Tensor]]:
+    parts = [_tensor(part, _FLOAT32, 2) for part in payload.parts]
+    return (payload.text_start, payload.text_end), [*parts, _tensor(payload.f0, _FLOAT32, 1)]
+
+
+def _join_spectrum(facts: tuple[int, int], specs: Specs, buffers: Sequence[Buffer]) -> p.Spectrum:
+    if not specs:
+        raise ValueError("no arrays")
+    return p.Spectrum(
+        parts=tuple(_array(spec, buffer, _FLOAT32, 2) for spec, buffer in zip(specs[:-1], buffers[:-1], strict=True)),
+        f0=_array(specs[-1], buffers[-1], _FLOAT32, 1),
+        text_start=facts[0],
+        text_end=facts[1],
+    )
 
 
 def _bare(kind: type[_P]) -> _Form[_P, _P]:
     """A payload without arrays is its own facts."""
 
-    def join(facts: _P, tensors: Sequence[Tensor]) -> _P:
-        if tensors:
+    def join(facts: _P, specs: Specs, buffers: Sequence[Buffer]) -> _P:
+        if specs:
             raise ValueError("arrays where none belongs")
         return facts
 
-    return _Form(kind, msgspec.msgpack.Decoder(kind), lambda payload: (payload, ()), join)
+    return _Form(msgspec.msgpack.Decoder(_Head[kind]), lambda payload: (payload, ()), join)  # type: ignore[valid-type]
 
 
-_T = TypeVar("_T", bound=Tensors)
+def _tensors(kind: type[_T]) -> _Form[_T, tuple[int, bool]]:
+    def join(facts: tuple[int, bool], specs: Specs, buffers: Sequence[Buffer]) -> _T:
+        tensors = [Tensor(dtype=spec[0], shape=spec[1], data=data) for spec, data in zip(specs, buffers, strict=True)]
+        return kind(tensors=tuple(tensors), chunk=facts[0], last=facts[1])
+
+    decoder = msgspec.msgpack.Decoder(_Head[tuple[int, bool]])
+    return _Form(decoder, lambda payload: ((payload.chunk, payload.last), payload.tensors), join)
 
 
-def _tensors(kind: type[_T]) -> _Form[_T, _ChunkFacts]:
-    return _Form(
-        kind,
-        msgspec.msgpack.Decoder(_ChunkFacts),
-        lambda payload: (_ChunkFacts(payload.chunk, payload.last), payload.tensors),
-        lambda facts, tensors: kind(tensors=tuple(tensors), chunk=facts.chunk, last=facts.last),
-    )
-
-
-def _split_spectrum(payload: p.Spectrum) -> tuple[_SpectrumFacts, tuple[Tensor, ...]]:
-    arrays = (*payload.parts, payload.f0)
-    return _SpectrumFacts(payload.text_start, payload.text_end), tuple(Tensor.of(array) for array in arrays)
-
-
-def _join_spectrum(facts: _SpectrumFacts, tensors: Sequence[Tensor]) -> p.Spectrum:
-    if not tensors:
-        raise ValueError("no arrays")
-    *parts, f0 = tensors
-    return p.Spectrum(
-        parts=tuple(_array(part, "float32", 2) for part in parts),
-        f0=_array(f0, "float32", 1),
-        text_start=facts.text_start,
-        text_end=facts.text_end,
-    )
-
-
+_NUMBERS = msgspec.msgpack.Decoder(_Head[tuple[int, int]])
 _FORMS: dict[Kind, _Form[Any, Any]] = {
     Kind.PCM: _Form(
-        p.Pcm,
-        msgspec.msgpack.Decoder(_PcmFacts),
-        lambda payload: (_PcmFacts(payload.rate_hz, payload.start), (Tensor.of(payload.samples),)),
-        lambda facts, tensors: p.Pcm(samples=_samples(tensors), rate_hz=facts.rate_hz, start=facts.start),
+        _NUMBERS,
+        lambda payload: ((payload.rate_hz, payload.start), [_tensor(payload.samples, _INT16, 1)]),
+        lambda facts, specs, buffers: p.Pcm(samples=_samples(specs, buffers), rate_hz=facts[0], start=facts[1]),
     ),
     Kind.VOICED: _Form(
-        p.Voiced,
-        msgspec.msgpack.Decoder(_VoicedFacts),
-        lambda payload: (_VoicedFacts(payload.rate_hz, payload.text_end), (Tensor.of(payload.samples),)),
-        lambda facts, tensors: p.Voiced(samples=_samples(tensors), rate_hz=facts.rate_hz, text_end=facts.text_end),
+        _NUMBERS,
+        lambda payload: ((payload.rate_hz, payload.text_end), [_tensor(payload.samples, _INT16, 1)]),
+        lambda facts, specs, buffers: p.Voiced(samples=_samples(specs, buffers), rate_hz=facts[0], text_end=facts[1]),
     ),
-    Kind.SPECTRUM: _Form(p.Spectrum, msgspec.msgpack.Decoder(_SpectrumFacts), _split_spectrum, _join_spectrum),
+    Kind.SPECTRUM: _Form(_NUMBERS, _split_spectrum, _join_spectrum),
     Kind.MARK: _bare(p.Mark),
     Kind.SPEECH: _bare(p.Speech),
     Kind.END_OF_TURN: _bare(p.EndOfTurn),
@@ -153,15 +131,16 @@ _FORMS: dict[Kind, _Form[Any, Any]] = {
     Kind.FRAMES: _tensors(p.Frames),
     Kind.ACTIONS: _tensors(p.Actions),
 }
-_heads = msgspec.msgpack.Decoder(_Head)
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
     """A header that has been read: `sizes` are the bytes of its buffers, in order."""
 
-    head: _Head
-    sizes: tuple[int, ...]
+    kind: Kind
+    facts: Any
+    specs: Specs
+    sizes: list[int]
 
 
 def encode(payload: Payload) -> tuple[bytes, list[Buffer]]:
@@ -170,52 +149,45 @@ def encode(payload: Payload) -> tuple[bytes, list[Buffer]]:
     Raises:
         MalformedPayload: the payload is not what its kind says (an array of another dtype, a number beyond 64 bits).
     """
-    form = _FORMS[payload.kind]
+    kind = payload.kind
     try:
-        facts, tensors = form.split(payload)
-        form.join(facts, tensors)
-        specs = tuple(_Spec(tensor.dtype, tensor.shape) for tensor in tensors)
-        head = _Head(VERSION, payload.kind, msgspec.Raw(_encoder.encode(facts)), specs)
-        return _encoder.encode(head), [tensor.data for tensor in tensors]
+        facts, tensors = _FORMS[kind].split(payload)
+        specs = [(tensor.dtype, tensor.shape) for tensor in tensors]
+        return _encoder.encode((VERSION, kind, facts, specs)), [tensor.data for tensor in tensors]
     except (ValueError, OverflowError, TypeError) as error:
-        raise MalformedPayload(f"a payload of kind {payload.kind} cannot travel: {error}") from error
+        raise MalformedPayload(f"a payload of kind {kind} cannot travel: {error}") from error
 
 
-def read_header(header: bytes | memoryview) -> Header:
-    """Read a header.
+def read_header(header: bytes | memoryview, kind: Kind) -> Header:
+    """Read the header of a payload that was announced as one of `kind`.
 
     Raises:
-        MalformedPayload: it is none, or one of another version.
+        MalformedPayload: it is none, or one of another version or kind.
     """
     try:
-        head = _heads.decode(header)
-        if head.version != VERSION:
-            raise MalformedPayload(f"a header of version {head.version}, where {VERSION} is spoken")
-        sizes = []
-        for spec in head.tensors:
-            if spec.dtype not in DTYPES or any(axis < 0 for axis in spec.shape):
-                raise MalformedPayload(f"a {head.kind} with an array of {spec.dtype!r} {list(spec.shape)}")
-            sizes.append(math.prod(spec.shape) * DTYPES[spec.dtype].itemsize)
+        head = _FORMS[kind].decoder.decode(header)
+        if head.version != VERSION or head.kind != kind:
+            raise ValueError(f"{head.kind!r} of version {head.version}")
+        sizes = [nbytes_of(DTYPES[dtype].itemsize, shape) for dtype, shape in head.tensors]
+    except KeyError as error:
+        raise MalformedPayload(f"the header of a {kind} names a dtype that is none: {error}") from error
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise MalformedPayload(f"bytes that should be the header of a payload are none: {error}") from error
-    return Header(head, tuple(sizes))
+        raise MalformedPayload(f"bytes that should be the header of a {kind} are none: {error}") from error
+    return Header(kind, head.facts, head.tensors, sizes)
 
 
 def decode(header: Header, buffers: Sequence[Buffer]) -> Payload:
     """The payload of a header and its buffers, whose bytes it keeps and does not copy.
 
+    Args:
+        header: what `read_header` gave.
+        buffers: one for each of its `sizes`, exactly as large, beginning at a multiple of 8 bytes.
+
     Raises:
         MalformedPayload: they do not make a payload of that kind.
     """
-    head = header.head
     try:
-        form = _FORMS[head.kind]
-        facts = form.decoder.decode(head.facts)
-        tensors = [
-            Tensor(dtype=spec.dtype, shape=spec.shape, data=buffer)
-            for spec, buffer in zip(head.tensors, buffers, strict=True)
-        ]
-        payload: Payload = form.join(facts, tensors)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise MalformedPayload(f"bytes that should be a payload of kind {head.kind} are none: {error}") from error
+        payload: Payload = _FORMS[header.kind].join(header.facts, header.specs, buffers)
+    except ValueError as error:
+        raise MalformedPayload(f"bytes that should be a {header.kind} are none: {error}") from error
     return payload

@@ -15,7 +15,6 @@ Control shares, and only control: a handle for n readers is said to be one (`sha
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -24,7 +23,7 @@ from duplex.connector.arena import Arena, Slot
 from duplex.connector.base import Handle, Place
 from duplex.connector.codec import Buffer, decode, encode, read_header
 from duplex.connector.extents import aligned
-from duplex.connector.payload import Payload, Voiced
+from duplex.connector.payload import Kind, Payload, Voiced
 from duplex.connector.retired import RetiredFences
 from duplex.connector.slots import MAX_TAKES, PROCESSES
 from duplex.connector.window import Window
@@ -166,16 +165,17 @@ class ShmConnector:
             window = self._windows.get(place.owner)
             if window is None:
                 raise UnknownHandle(f"process {place.owner} has ended, or was never made known: its payloads are gone")
-            release = window.take(place)
+            take = window.take(place)
         try:
             header, base = window.bytes(place)
-            payload = _read(header, base)
-            if payload.kind != handle.kind:
-                raise MalformedPayload(f"a payload of kind {payload.kind} where {handle.kind} was announced")
+            payload = _read(handle.kind, header, base)
         except BaseException:
-            release()
+            take.end()
             raise
-        _release_with(base, release)
+        if base.nbytes:
+            take.end_with(base)
+        else:
+            take.end()
         return payload
 
     def share(self, handle: Handle, readers: int) -> None:
@@ -220,8 +220,8 @@ class ShmConnector:
             raise ConnectorClosed(f"the connector of process {self.number} has been closed")
 
 
-def _read(header: memoryview, base: Buffer) -> Payload:
-    read = read_header(header)
+def _read(kind: Kind, header: memoryview, base: Buffer) -> Payload:
+    read = read_header(header, kind)
     buffers, start = [], 0
     for size in read.sizes:
         buffers.append(base[start : start + size])
@@ -229,11 +229,3 @@ def _read(header: memoryview, base: Buffer) -> Payload:
     if start != base.nbytes:
         raise MalformedPayload(f"{base.nbytes} bytes where the header says {start}")
     return decode(read, buffers)
-
-
-def _release_with(base: Buffer, release: Callable[[], None]) -> None:
-    """Release when the last array on `base` dies; all of them keep it, for numpy keeps the root of views."""
-    if base.nbytes == 0:
-        release()
-    else:
-        weakref.finalize(base, release).atexit = False

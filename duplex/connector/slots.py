@@ -16,7 +16,6 @@ are read are never given to another payload. That needs a full barrier between t
 
 from __future__ import annotations
 
-import struct
 import threading
 
 PROCESSES = 64
@@ -25,10 +24,12 @@ PROCESSES = 64
 MAX_TAKES = 255
 """Of one payload."""
 
-_OPEN, _SHARED = 0, 8
-_TAKEN, _RELEASED = 64, 64 + 4 * PROCESSES
 RECORD = 64 + 8 * PROCESSES
-"""Bytes of one slot's record: the two words in a cache line of their own, then the cells."""
+"""Bytes of one slot's record: two words of 8 bytes in a cache line of their own, then two cells of 4 per process."""
+
+_WORDS, _CELLS = RECORD // 8, RECORD // 4
+_OPEN, _SHARED = 0, 1
+_TAKEN, _RELEASED = 16, 16 + PROCESSES
 
 _TAG_BITS = 24
 _TAGS = (1 << _TAG_BITS) - 1
@@ -51,7 +52,7 @@ def wraps(generation: int) -> bool:
 
 
 class SlotTable:
-    """The records of all slots, over memory that is shared and writable.
+    """The records of all slots, over memory that is shared and writable. Cells are little-endian.
 
     Args:
         memory: `RECORD` bytes per slot, zeroed when the arena was made.
@@ -61,20 +62,23 @@ class SlotTable:
         self._bytes = memory
         self._words = memory.cast("Q")
         self._cells = memory.cast("I")
+        starts = range(4 * _TAKEN, len(memory), RECORD)
+        self._takes = [memory[start : start + 4 * PROCESSES] for start in starts]
+        self._both = [memory[start : start + 8 * PROCESSES] for start in starts]
 
     def __len__(self) -> int:
         return len(self._bytes) // RECORD
 
     def publish(self, slot: int, generation: int) -> None:
         """Let it be taken."""
-        self._words[(slot * RECORD + _OPEN) // 8] = generation
+        self._words[slot * _WORDS + _OPEN] = generation
 
     def shut(self, slot: int) -> None:
         """Let nobody take it any more. Whoever reads it reads on; only after a `barrier` does `reads` know of all."""
-        self._words[(slot * RECORD + _OPEN) // 8] = 0
+        self._words[slot * _WORDS + _OPEN] = 0
 
     def is_open(self, slot: int, generation: int) -> bool:
-        return self._words[(slot * RECORD + _OPEN) // 8] == generation
+        return self._words[slot * _WORDS + _OPEN] == generation
 
     def clear(self, slot: int) -> None:
         """Forget all that was ever marked; only while nobody can take the slot."""
@@ -82,52 +86,60 @@ class SlotTable:
 
     def share(self, slot: int, generation: int, readers: int) -> None:
         """Let this generation be taken `readers` times; only one process (control) may say so of a slot."""
-        self._words[(slot * RECORD + _SHARED) // 8] = (generation & _TAGS) << 8 | readers
+        self._words[slot * _WORDS + _SHARED] = (generation & _TAGS) << 8 | readers
 
     def readers(self, slot: int, generation: int) -> int:
         """How often it may be taken."""
-        word = self._words[(slot * RECORD + _SHARED) // 8]
-        return word & MAX_TAKES if word >> 8 == generation & _TAGS else 1
+        word = self._words[slot * _WORDS + _SHARED]
+        return word & MAX_TAKES if word >> 8 == (generation & _TAGS) else 1
 
     def takes(self, slot: int, generation: int) -> int:
         """How often it has been taken, by all processes."""
-        return sum(self._counts(slot, generation, _TAKEN).values())
+        row, tag = self._takes[slot].tobytes(), (generation & _TAGS).to_bytes(3, "little")
+        # One search over the bytes: of nearly all payloads there is no cell, or one.
+        return sum(_counts(row, tag).values()) if tag in row else 0
 
     def reads(self, slot: int, generation: int) -> bool:
         """Whether somebody reads it now."""
-        return self._counts(slot, generation, _TAKEN) != self._counts(slot, generation, _RELEASED)
+        row = self._both[slot].tobytes()
+        taken, released = row[: 4 * PROCESSES], row[4 * PROCESSES :]
+        if taken == released:
+            return False
+        tag = (generation & _TAGS).to_bytes(3, "little")
+        return _counts(taken, tag) != _counts(released, tag)
 
     def taken(self, slot: int, generation: int, number: int) -> int:
         """How often process `number` has taken it."""
-        return self._count(slot * RECORD + _TAKEN + 4 * number, generation)
+        return self._count(slot * _CELLS + _TAKEN + number, generation)
 
     def released(self, slot: int, generation: int, number: int) -> int:
         """How many of its takes process `number` has done with."""
-        return self._count(slot * RECORD + _RELEASED + 4 * number, generation)
+        return self._count(slot * _CELLS + _RELEASED + number, generation)
 
     def mark_taken(self, slot: int, generation: int, number: int, count: int) -> None:
-        self._cells[(slot * RECORD + _TAKEN) // 4 + number] = (generation & _TAGS) << 8 | count if count else 0
+        """Process `number` has taken it `count` times in all."""
+        self._cells[slot * _CELLS + _TAKEN + number] = (generation & _TAGS) << 8 | count
 
     def mark_released(self, slot: int, generation: int, number: int, count: int) -> None:
-        self._cells[(slot * RECORD + _RELEASED) // 4 + number] = (generation & _TAGS) << 8 | count if count else 0
+        """Process `number` has done with `count` of them."""
+        self._cells[slot * _CELLS + _RELEASED + number] = (generation & _TAGS) << 8 | count
 
     def excuse(self, slot: int, generation: int, number: int) -> None:
         """Process `number` has ended: it is done with all that it has taken."""
-        self.mark_released(slot, generation, number, self.taken(slot, generation, number))
+        if taken := self.taken(slot, generation, number):
+            self.mark_released(slot, generation, number, taken)
 
     def _count(self, at: int, generation: int) -> int:
-        cell = self._cells[at // 4]
-        return cell & MAX_TAKES if cell >> 8 == generation & _TAGS else 0
+        cell = self._cells[at]
+        return cell & MAX_TAKES if cell >> 8 == (generation & _TAGS) else 0
 
-    def _counts(self, slot: int, generation: int, kind: int) -> dict[int, int]:
-        """Counts by process, without those that have none. One search over the bytes: nearly all cells are others'."""
-        start = slot * RECORD + kind
-        row = bytes(self._bytes[start : start + 4 * PROCESSES])
-        tag = struct.pack("=I", (generation & _TAGS) << 8)[1:]
-        counts = {}
-        at = row.find(tag)
-        while at >= 0:
-            if at % 4 == 1:
-                counts[at // 4] = row[at - 1]
-            at = row.find(tag, at + 1)
-        return counts
+
+def _counts(row: bytes, tag: bytes) -> dict[int, int]:
+    """The counts of the cells with a tag, by process, without those that are 0."""
+    counts: dict[int, int] = {}
+    at = row.find(tag)
+    while at >= 0:
+        if at % 4 == 1 and row[at - 1]:
+            counts[at // 4] = row[at - 1]
+        at = row.find(tag, at + 1)
+    return counts

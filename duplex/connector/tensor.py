@@ -5,7 +5,6 @@ Whoever uses these imports them from `duplex.connector.payload`, where every pay
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +25,9 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 """The dtypes that travel, by the names that frameworks give them, and how numpy holds each. What numpy does not have is
 held as its bits."""
+
+_BYTE = np.dtype(np.uint8)
+_NAMES = {dtype: name for name, dtype in reversed(DTYPES.items())}
 
 MAX_AXES = 16
 MAX_NUMBERS = 1 << 48
@@ -50,13 +52,11 @@ class Tensor:
     data: NDArray[np.uint8]
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
+        held = DTYPES.get(self.dtype)
+        if held is None:
             raise ValueError(f"{self.dtype!r} is no dtype that travels: take one of {', '.join(DTYPES)}")
-        # Where one axis is 0 the others are bounded by nothing else, and numpy refuses what would be too large.
-        if any(axis < 0 for axis in self.shape) or len(self.shape) > MAX_AXES or _span(self.shape) > MAX_NUMBERS:
-            raise ValueError(f"a tensor cannot have the shape {self.shape}")
-        wanted = math.prod(self.shape) * DTYPES[self.dtype].itemsize
-        if self.data.dtype != np.uint8 or self.data.shape != (wanted,):
+        wanted = nbytes_of(held.itemsize, self.shape)
+        if self.data.shape != (wanted,) or self.data.dtype != _BYTE:
             raise ValueError(f"{self.dtype} {list(self.shape)} is {wanted} bytes, not {self.data.nbytes}")
 
     @classmethod
@@ -70,8 +70,8 @@ class Tensor:
         Raises:
             ValueError: an array of this dtype cannot travel, or is no array of the bits of `dtype`.
         """
-        name = array.dtype.name if dtype is None else dtype
-        if name not in DTYPES or array.dtype != DTYPES[name]:
+        name = _NAMES.get(array.dtype) if dtype is None else dtype
+        if name is None or DTYPES.get(name) != array.dtype:
             raise ValueError(f"an array of {array.dtype} cannot travel as {name}")
         return cls(dtype=name, shape=array.shape, data=flat(array))
 
@@ -84,13 +84,27 @@ class Tensor:
         return self.data.view(DTYPES[self.dtype]).reshape(self.shape)
 
 
-def _span(shape: tuple[int, ...]) -> int:
-    return math.prod(max(1, axis) for axis in shape)
-
-
 def flat(array: NDArray[Any]) -> NDArray[np.uint8]:
     """The bytes of an array in C order, uint8 [n]: a view where it is contiguous, else a copy."""
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return (array if array.flags.c_contiguous else np.ascontiguousarray(array)).reshape(-1).view(_BYTE)
+
+
+def nbytes_of(itemsize: int, shape: tuple[int, ...]) -> int:
+    """Bytes of an array.
+
+    Raises:
+        ValueError: there is no array of this shape.
+    """
+    nbytes, span = itemsize, 1
+    for axis in shape:
+        nbytes *= axis
+        span *= axis or 1
+        # Where one axis is 0 nothing else bounds the others, and numpy refuses what would be too large.
+        if axis < 0 or span > MAX_NUMBERS:
+            raise ValueError(f"a tensor cannot have the shape {list(shape)}")
+    if len(shape) > MAX_AXES:
+        raise ValueError(f"a tensor cannot have {len(shape)} axes")
+    return nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

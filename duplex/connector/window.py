@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import weakref
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from duplex.connector.arena import SEALS, Geometry, mapped, table_of, whole_pages
 from duplex.connector.base import Place
 from duplex.connector.codec import Buffer
-from duplex.connector.slots import MAX_TAKES, SlotTable, barrier
+from duplex.connector.slots import barrier
 from duplex.errors import ConnectorError, UnknownHandle
 
 
@@ -47,7 +47,8 @@ class Window:
             self._payloads = mapped(fd, geometry.payloads, geometry.table, writable=False)
         except OSError as error:
             raise ConnectorError(f"the descriptor is no arena of {arena_bytes} bytes: {error}") from error
-        self._number = number
+        self.number = number
+        self.takes: set[Take] = set()
         self._readings: dict[int, _Reading] = {}
 
     def holds(self, place: Place) -> bool:
@@ -55,30 +56,31 @@ class Window:
         within = place.offset >= 0 and 0 <= place.header <= place.length <= len(self._payloads) - place.offset
         return within and 0 <= place.slot < len(self.table) and place.generation > 0
 
-    def take(self, place: Place) -> Callable[[], None]:
-        """Begin to read; what it returns ends that, from any thread and without a lock, also amid a collection.
+    def take(self, place: Place) -> Take:
+        """Begin to read.
 
         Raises:
             UnknownHandle: it may not be taken, or not any more.
         """
-        table, number = self.table, self._number
+        table, number = self.table, self.number
         slot, generation = place.slot, place.generation
         if not self.holds(place) or not table.is_open(slot, generation):
             raise UnknownHandle(f"payload {generation} of process {place.owner} is gone")
         takes = table.takes(slot, generation)
-        if takes >= table.readers(slot, generation) or takes >= MAX_TAKES:
+        if takes and takes >= table.readers(slot, generation):
             raise UnknownHandle(f"payload {generation} of process {place.owner} has been taken")
         reading = self._readings.get(slot)
         if reading is None or reading.generation != generation:
             # A process that had this number before may have left its count.
-            reading = self._readings[slot] = _Reading(generation, table.released(slot, generation, number))
-        count = table.taken(slot, generation, number)
+            reading = _Reading(generation, table.released(slot, generation, number))
+            self._readings[slot] = reading
+        count = table.taken(slot, generation, number) if takes else 0
         table.mark_taken(slot, generation, number, count + 1)
         barrier()
         if not table.is_open(slot, generation):
             table.mark_taken(slot, generation, number, count)
             raise UnknownHandle(f"payload {generation} of process {place.owner} is gone")
-        return _Release(table, slot, number, reading)
+        return Take(self, slot, reading)
 
     def share(self, place: Place, readers: int) -> None:
         """Let a payload be taken `readers` times; one that is gone already is left so."""
@@ -91,23 +93,33 @@ class Window:
         return self._payloads[start + place.header : end], np.frombuffer(self._payloads, np.uint8, place.header, start)
 
 
-class _Release:
-    """Ends one take."""
+class Take:
+    """One take of a payload: it is done with after `end`, or when the array given to `end_with` has died."""
 
-    __slots__ = ("_number", "_reading", "_slot", "_table")
+    __slots__ = ("_reading", "_ref", "_slot", "_window")
 
-    def __init__(self, table: SlotTable, slot: int, number: int, reading: _Reading) -> None:
-        self._table = table
+    def __init__(self, window: Window, slot: int, reading: _Reading) -> None:
+        self._window = window
         self._slot = slot
-        self._number = number
         self._reading = reading
+        self._ref: weakref.ref[Buffer] | None = None
 
-    def __call__(self) -> None:
+    def end_with(self, base: Buffer) -> None:
+        """End when `base` dies; all arrays on it keep it, for numpy keeps the root of views."""
+        self._ref = weakref.ref(base, self._died)
+        self._window.takes.add(self)  # A weak reference calls nobody if it dies first.
+
+    def end(self) -> None:
+        """From any thread, without a lock, also amid a collection."""
         # Other takes of the payload may end at the same time, in other threads or inside this very loop: who stores
         # last looks once more, so that what stands in the end is the whole count.
-        reading = self._reading
+        reading, window = self._reading, self._window
         reading.done.append(None)
         count = -1
         while count != len(reading.done):
             count = len(reading.done)
-            self._table.mark_released(self._slot, reading.generation, self._number, reading.before + count)
+            window.table.mark_released(self._slot, reading.generation, window.number, reading.before + count)
+
+    def _died(self, _: weakref.ref[Buffer]) -> None:
+        self.end()
+        self._window.takes.discard(self)
