@@ -22,7 +22,7 @@ import numpy as np
 
 from duplex.connector.codec import Buffer
 from duplex.connector.extents import Extents, aligned
-from duplex.connector.slots import RECORD, SlotTable, barrier, wraps
+from duplex.connector.slots import RECORD, SlotTable, tag_of, wraps
 from duplex.errors import ConfigError, ConnectorFull
 from duplex.session.fence import Fence
 
@@ -31,6 +31,9 @@ _BYTES_PER_SLOT = 8 << 10
 _MIN_SLOTS, _MAX_SLOTS = 16, 2048
 _LOOKS = 4
 """Slots that each allocation looks at, in turn, whether they have been read; all of them only where none is free."""
+
+_LARGE = 64 << 10
+"""Bytes from which on a copy takes longer than the way around the interpreter's lock."""
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
@@ -78,7 +81,7 @@ def table_of(fd: int, geometry: Geometry) -> SlotTable:
     return SlotTable(mapped(fd, geometry.table, 0, writable=True)[: geometry.slots * RECORD])
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Slot:
     """A part of the owner's arena that is in use.
 
@@ -86,6 +89,7 @@ class Slot:
         fence: whose it is.
         number, generation, offset: see `Place`.
         nbytes: bytes that it occupies.
+        tag: of its generation, see `slots.tag_of`.
         writing: its payload is being written; it cannot be given back yet.
         wanted: it may still be taken, or may be once it is written.
     """
@@ -95,6 +99,7 @@ class Slot:
     generation: int
     offset: int
     nbytes: int
+    tag: bytes
     writing: bool = True
     wanted: bool = True
 
@@ -142,7 +147,7 @@ class Arena:
         return self.geometry.payloads - self._extents.free
 
     def allocate(self, fence: Fence, nbytes: int) -> Slot:
-        """A slot to be written: its owner writes into `memory` and then calls `publish`.
+        """A slot to be written: its owner calls `write` and then `publish`.
 
         Raises:
             ConnectorFull: there is no room, also after a sweep; nothing has changed.
@@ -162,13 +167,17 @@ class Arena:
             self.table.clear(number)
             generation += 1
         self._generations[number] = generation
-        slot = Slot(fence=fence, number=number, generation=generation, offset=offset, nbytes=wanted)
+        slot = Slot(fence, number, generation, offset, wanted, tag_of(generation))
         self._used[number] = slot
         return slot
 
-    def memory(self, slot: Slot) -> Buffer:
-        """The slot's bytes, writable."""
-        return np.frombuffer(self._payloads, np.uint8, slot.nbytes, slot.offset)
+    def write(self, slot: Slot, at: int, data: Buffer | bytes) -> None:
+        """Copy `data` to byte `at` of the slot. What is large is copied without the interpreter's lock."""
+        start, nbytes = slot.offset + at, len(data)
+        if nbytes < _LARGE:
+            self._payloads[start : start + nbytes] = data  # type: ignore[assignment]
+        else:
+            np.frombuffer(self._payloads, np.uint8, nbytes, start)[:] = np.frombuffer(data, np.uint8)
 
     def publish(self, slot: Slot) -> bool:
         """Let it be taken, now that it is written; False where nobody wants it any more, and it is given back."""
@@ -185,20 +194,23 @@ class Arena:
         if slot.writing:
             return False
         self.table.shut(slot.number)
-        barrier()
-        if self.table.reads(slot.number, slot.generation):
+        if self.table.state(slot.number, slot.tag)[1]:
             return False
         self._release(slot)
         return True
 
     def sweep(self, limit: int | None = None) -> None:
         """Give back what has been read: of all slots, or of the `limit` that were looked at longest ago."""
-        for number in list(islice(self._used, limit)):
-            slot = self._used[number]
-            if not slot.writing and (not slot.wanted or self._is_spent(slot)) and self.shut(slot):
+        for slot in list(islice(self._used.values(), limit)):
+            if slot.writing:
                 continue
-            del self._used[number]
-            self._used[number] = slot  # To the end of the row.
+            takes, is_read = self.table.state(slot.number, slot.tag)
+            spent = takes > 0 and takes >= self.table.readers(slot.number, slot.generation)
+            if (spent or not slot.wanted) and not is_read and self.shut(slot):
+                continue
+            # To the end of the row.
+            del self._used[slot.number]
+            self._used[slot.number] = slot
 
     def excuse(self, number: int) -> None:
         """Process `number` has ended: what it was reading it reads no more."""
@@ -209,11 +221,6 @@ class Arena:
     def close(self) -> None:
         """Let go of it; the memory lives for as long as anyone has a view of it."""
         os.close(self.fd)
-
-    def _is_spent(self, slot: Slot) -> bool:
-        table, number, generation = self.table, slot.number, slot.generation
-        takes = table.takes(number, generation)
-        return takes > 0 and takes >= table.readers(number, generation)
 
     def _release(self, slot: Slot) -> None:
         del self._used[slot.number]

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-
-import numpy as np
+from typing import Self
 
 from duplex.connector.arena import Arena, Slot
 from duplex.connector.base import Handle, Place
@@ -54,6 +53,12 @@ class ShmConnector:
         self._closed = False
         own = Window(self._arena.fd, arena_bytes=self._arena.arena_bytes, number=number)
         self._windows: dict[int, Window] = {number: own}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def fd(self) -> int:
@@ -118,33 +123,22 @@ class ShmConnector:
             if self._retired.has(fence):
                 raise StaleFence(f"{fence} has been retired")
             slot = self._arena.allocate(fence, length)
-            memory = self._arena.memory(slot)
-        # Without the lock: numpy copies without the interpreter's lock too, and other threads go on meanwhile.
+        # Without the lock: other threads go on meanwhile.
         for at, buffer in zip(starts, buffers, strict=True):
-            memory[at : at + buffer.nbytes] = buffer
-        memory[start:length] = np.frombuffer(header, np.uint8)
-        return self._publish(slot, payload, length=length, header=start)
-
-    def _publish(self, slot: Slot, payload: Payload, *, length: int, header: int) -> Handle:
+            self._arena.write(slot, at, buffer)
+        self._arena.write(slot, start, header)
         with self._lock:
             if not self._arena.publish(slot):
-                raise StaleFence(f"{slot.fence} has been retired")
+                raise StaleFence(f"{fence} has been retired")
         samples, text_end = (len(payload.samples), payload.text_end) if isinstance(payload, Voiced) else (0, 0)
         return Handle(
-            fence=slot.fence,
+            fence=fence,
             kind=payload.kind,
             key=slot.generation,
             nbytes=payload.nbytes,
             samples=samples,
             text_end=text_end,
-            place=Place(
-                owner=self.number,
-                slot=slot.number,
-                generation=slot.generation,
-                offset=slot.offset,
-                length=length,
-                header=header,
-            ),
+            place=Place(self.number, slot.number, slot.generation, slot.offset, length, start),
         )
 
     def take(self, handle: Handle) -> Payload:

@@ -17,6 +17,7 @@ are read are never given to another payload. That needs a full barrier between t
 from __future__ import annotations
 
 import threading
+from enum import IntEnum
 
 PROCESSES = 64
 """Processes that may read an arena; their numbers are below it."""
@@ -30,6 +31,7 @@ RECORD = 64 + 8 * PROCESSES
 _WORDS, _CELLS = RECORD // 8, RECORD // 4
 _OPEN, _SHARED = 0, 1
 _TAKEN, _RELEASED = 16, 16 + PROCESSES
+_ROW = 4 * PROCESSES
 
 _TAG_BITS = 24
 _TAGS = (1 << _TAG_BITS) - 1
@@ -51,6 +53,18 @@ def wraps(generation: int) -> bool:
     return generation & _TAGS == 0
 
 
+class Claim(IntEnum):
+    """Why a payload cannot be taken."""
+
+    GONE = -1
+    TAKEN = -2
+
+
+def tag_of(generation: int) -> bytes:
+    """How a cell of this generation is found: all of it but the count, which is its first byte."""
+    return (generation & _TAGS).to_bytes(3, "little")
+
+
 class SlotTable:
     """The records of all slots, over memory that is shared and writable. Cells are little-endian.
 
@@ -63,75 +77,82 @@ class SlotTable:
         self._words = memory.cast("Q")
         self._cells = memory.cast("I")
         starts = range(4 * _TAKEN, len(memory), RECORD)
-        self._takes = [memory[start : start + 4 * PROCESSES] for start in starts]
-        self._both = [memory[start : start + 8 * PROCESSES] for start in starts]
+        self._takes = [memory[start : start + _ROW] for start in starts]
+        self._both = [memory[start : start + 2 * _ROW] for start in starts]
 
     def __len__(self) -> int:
-        return len(self._bytes) // RECORD
+        return len(self._both)
 
     def publish(self, slot: int, generation: int) -> None:
-        """Let it be taken."""
+        """The owner: let it be taken."""
         self._words[slot * _WORDS + _OPEN] = generation
 
     def shut(self, slot: int) -> None:
-        """Let nobody take it any more. Whoever reads it reads on; only after a `barrier` does `reads` know of all."""
+        """The owner: let nobody take it any more. Whoever reads it reads on; `state` knows of all of them then."""
         self._words[slot * _WORDS + _OPEN] = 0
-
-    def is_open(self, slot: int, generation: int) -> bool:
-        return self._words[slot * _WORDS + _OPEN] == generation
+        barrier()
 
     def clear(self, slot: int) -> None:
-        """Forget all that was ever marked; only while nobody can take the slot."""
+        """The owner: forget all that was ever marked; only while nobody can take the slot."""
         self._bytes[slot * RECORD : (slot + 1) * RECORD] = bytes(RECORD)
 
+    def is_open(self, slot: int, generation: int) -> bool:
+        """Whether it may be taken, as far as the owner is concerned."""
+        return self._words[slot * _WORDS + _OPEN] == generation
+
     def share(self, slot: int, generation: int, readers: int) -> None:
-        """Let this generation be taken `readers` times; only one process (control) may say so of a slot."""
+        """Control: let this generation be taken `readers` times."""
         self._words[slot * _WORDS + _SHARED] = (generation & _TAGS) << 8 | readers
 
     def readers(self, slot: int, generation: int) -> int:
-        """How often it may be taken."""
+        """How often it may be taken: once where nobody has said otherwise."""
         word = self._words[slot * _WORDS + _SHARED]
-        return word & MAX_TAKES if word >> 8 == (generation & _TAGS) else 1
+        return word & MAX_TAKES if word >> 8 == generation & _TAGS else 1
 
-    def takes(self, slot: int, generation: int) -> int:
-        """How often it has been taken, by all processes."""
-        row, tag = self._takes[slot].tobytes(), (generation & _TAGS).to_bytes(3, "little")
-        # One search over the bytes: of nearly all payloads there is no cell, or one.
-        return sum(_counts(row, tag).values()) if tag in row else 0
-
-    def reads(self, slot: int, generation: int) -> bool:
-        """Whether somebody reads it now."""
+    def state(self, slot: int, tag: bytes) -> tuple[int, bool]:
+        """How often it has been taken, and whether somebody reads it now; `tag` is that of its generation."""
         row = self._both[slot].tobytes()
-        taken, released = row[: 4 * PROCESSES], row[4 * PROCESSES :]
-        if taken == released:
-            return False
-        tag = (generation & _TAGS).to_bytes(3, "little")
-        return _counts(taken, tag) != _counts(released, tag)
+        at = row.find(tag)
+        if at < 0:
+            return 0, False
+        if at % 4 == 1 and row.find(tag, at + 1) == at + _ROW and row.count(tag) == 2:
+            return row[at - 1], row[at - 1] != row[at + _ROW - 1]  # One process has taken it: nearly always so.
+        taken = _counts(row[:_ROW], tag)
+        return sum(taken.values()), taken != _counts(row[_ROW:], tag)
 
-    def taken(self, slot: int, generation: int, number: int) -> int:
-        """How often process `number` has taken it."""
-        return self._count(slot * _CELLS + _TAKEN + number, generation)
+    def claim(self, slot: int, generation: int, number: int) -> int:
+        """Process `number` takes it: how often it has with this time, or a `Claim`."""
+        words, word = self._words, slot * _WORDS + _OPEN
+        if words[word] != generation:
+            return Claim.GONE
+        row, tag, count = self._takes[slot].tobytes(), tag_of(generation), 0
+        if tag in row:
+            counts = _counts(row, tag)
+            if counts and sum(counts.values()) >= self.readers(slot, generation):
+                return Claim.TAKEN
+            count = counts.get(number, 0)
+        cells, cell = self._cells, slot * _CELLS + _TAKEN + number
+        cells[cell] = (generation & _TAGS) << 8 | count + 1
+        barrier()
+        if words[word] != generation:
+            cells[cell] = (generation & _TAGS) << 8 | count
+            return Claim.GONE
+        return count + 1
 
-    def released(self, slot: int, generation: int, number: int) -> int:
-        """How many of its takes process `number` has done with."""
-        return self._count(slot * _CELLS + _RELEASED + number, generation)
-
-    def mark_taken(self, slot: int, generation: int, number: int, count: int) -> None:
-        """Process `number` has taken it `count` times in all."""
-        self._cells[slot * _CELLS + _TAKEN + number] = (generation & _TAGS) << 8 | count
-
-    def mark_released(self, slot: int, generation: int, number: int, count: int) -> None:
-        """Process `number` has done with `count` of them."""
+    def done(self, slot: int, generation: int, number: int, count: int) -> None:
+        """Process `number` has done with `count` of its takes: the one store that is a release."""
         self._cells[slot * _CELLS + _RELEASED + number] = (generation & _TAGS) << 8 | count
 
     def excuse(self, slot: int, generation: int, number: int) -> None:
-        """Process `number` has ended: it is done with all that it has taken."""
-        if taken := self.taken(slot, generation, number):
-            self.mark_released(slot, generation, number, taken)
+        """The owner: process `number` has ended, and is done with all that it has taken."""
+        cell = self._cells[slot * _CELLS + _TAKEN + number]
+        if cell >> 8 == generation & _TAGS and cell & MAX_TAKES:
+            self._cells[slot * _CELLS + _RELEASED + number] = cell
 
-    def _count(self, at: int, generation: int) -> int:
-        cell = self._cells[at]
-        return cell & MAX_TAKES if cell >> 8 == (generation & _TAGS) else 0
+    def released(self, slot: int, generation: int, number: int) -> int:
+        """How many of its takes process `number` has done with."""
+        cell = self._cells[slot * _CELLS + _RELEASED + number]
+        return cell & MAX_TAKES if cell >> 8 == generation & _TAGS else 0
 
 
 def _counts(row: bytes, tag: bytes) -> dict[int, int]:

@@ -5,25 +5,18 @@ from __future__ import annotations
 import fcntl
 import os
 import weakref
-from collections import deque
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from duplex.connector.arena import SEALS, Geometry, mapped, table_of, whole_pages
 from duplex.connector.base import Place
 from duplex.connector.codec import Buffer
-from duplex.connector.slots import barrier
+from duplex.connector.slots import Claim
 from duplex.errors import ConnectorError, UnknownHandle
 
-
-@dataclass(slots=True, eq=False)
-class _Reading:
-    """What one process has taken of one payload: `done` has one entry for each take that is done with."""
-
-    generation: int
-    before: int
-    done: deque[None] = field(default_factory=deque)
+_Reading = tuple[int, int, list[None]]
+"""What this process has taken of one payload: its generation, how many takes of it a former process with this number
+had done with, and one entry for each take that this one has done with."""
 
 
 class Window:
@@ -62,24 +55,17 @@ class Window:
         Raises:
             UnknownHandle: it may not be taken, or not any more.
         """
-        table, number = self.table, self.number
         slot, generation = place.slot, place.generation
-        if not self.holds(place) or not table.is_open(slot, generation):
-            raise UnknownHandle(f"payload {generation} of process {place.owner} is gone")
-        takes = table.takes(slot, generation)
-        if takes and takes >= table.readers(slot, generation):
-            raise UnknownHandle(f"payload {generation} of process {place.owner} has been taken")
+        if not self.holds(place):
+            raise UnknownHandle(f"{place} lies in no arena")
+        count = self.table.claim(slot, generation, self.number)
+        if count < 0:
+            what = "has been taken" if count == Claim.TAKEN else "is gone"
+            raise UnknownHandle(f"payload {generation} of process {place.owner} {what}")
         reading = self._readings.get(slot)
-        if reading is None or reading.generation != generation:
-            # A process that had this number before may have left its count.
-            reading = _Reading(generation, table.released(slot, generation, number))
-            self._readings[slot] = reading
-        count = table.taken(slot, generation, number) if takes else 0
-        table.mark_taken(slot, generation, number, count + 1)
-        barrier()
-        if not table.is_open(slot, generation):
-            table.mark_taken(slot, generation, number, count)
-            raise UnknownHandle(f"payload {generation} of process {place.owner} is gone")
+        if reading is None or reading[0] != generation:
+            before = self.table.released(slot, generation, self.number) if count > 1 else 0
+            reading = self._readings[slot] = (generation, before, [])
         return Take(self, slot, reading)
 
     def share(self, place: Place, readers: int) -> None:
@@ -113,12 +99,13 @@ class Take:
         """From any thread, without a lock, also amid a collection."""
         # Other takes of the payload may end at the same time, in other threads or inside this very loop: who stores
         # last looks once more, so that what stands in the end is the whole count.
-        reading, window = self._reading, self._window
-        reading.done.append(None)
+        window = self._window
+        generation, before, done = self._reading
+        done.append(None)
         count = -1
-        while count != len(reading.done):
-            count = len(reading.done)
-            window.table.mark_released(self._slot, reading.generation, window.number, reading.before + count)
+        while count != len(done):
+            count = len(done)
+            window.table.done(self._slot, generation, window.number, before + count)
 
     def _died(self, _: weakref.ref[Buffer]) -> None:
         self.end()
