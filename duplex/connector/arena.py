@@ -104,8 +104,17 @@ class Slot:
     wanted: bool = True
 
 
+def write(memory: memoryview, at: int, data: Buffer | bytes) -> None:
+    """Copy `data` into `memory`. What is large is copied without the interpreter's lock."""
+    nbytes = len(data)
+    if nbytes < _LARGE:
+        memory[at : at + nbytes] = data  # type: ignore[assignment]
+    else:
+        np.frombuffer(memory, np.uint8, nbytes, at)[:] = np.frombuffer(data, np.uint8)
+
+
 class Arena:
-    """The owner's side.
+    """The owner's side: `payloads` is what is written into, `table` says of whom.
 
     Args:
         arena_bytes: size of the memfd, rounded up to pages.
@@ -124,7 +133,7 @@ class Arena:
             os.posix_fallocate(self.fd, 0, self.arena_bytes)
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, SEALS)
             self.table = table_of(self.fd, geometry)
-            self._payloads = mapped(self.fd, geometry.payloads, geometry.table, writable=True)
+            self.payloads = mapped(self.fd, geometry.payloads, geometry.table, writable=True)
         except OSError as error:
             os.close(self.fd)
             raise ConfigError(
@@ -147,7 +156,7 @@ class Arena:
         return self.geometry.payloads - self._extents.free
 
     def allocate(self, fence: Fence, nbytes: int) -> Slot:
-        """A slot to be written: its owner calls `write` and then `publish`.
+        """A slot to be written: its owner fills its bytes of `payloads`, and then calls `publish`.
 
         Raises:
             ConnectorFull: there is no room, also after a sweep; nothing has changed.
@@ -170,14 +179,6 @@ class Arena:
         slot = Slot(fence, number, generation, offset, wanted, tag_of(generation))
         self._used[number] = slot
         return slot
-
-    def write(self, slot: Slot, at: int, data: Buffer | bytes) -> None:
-        """Copy `data` to byte `at` of the slot. What is large is copied without the interpreter's lock."""
-        start, nbytes = slot.offset + at, len(data)
-        if nbytes < _LARGE:
-            self._payloads[start : start + nbytes] = data  # type: ignore[assignment]
-        else:
-            np.frombuffer(self._payloads, np.uint8, nbytes, start)[:] = np.frombuffer(data, np.uint8)
 
     def publish(self, slot: Slot) -> bool:
         """Let it be taken, now that it is written; False where nobody wants it any more, and it is given back."""
@@ -219,8 +220,11 @@ class Arena:
         self.sweep()
 
     def close(self) -> None:
-        """Let go of it; the memory lives for as long as anyone has a view of it."""
+        """Hold nothing any more, and let go of the memory; it lives for as long as anyone has a view of it."""
         os.close(self.fd)
+        self._used.clear()
+        self._extents = Extents(self.geometry.payloads)
+        self.table, self.payloads = SlotTable(memoryview(b"")), memoryview(b"")
 
     def _release(self, slot: Slot) -> None:
         del self._used[slot.number]

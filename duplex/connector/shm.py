@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from typing import Self
 
-from duplex.connector.arena import Arena, Slot
+from duplex.connector.arena import Arena, Slot, write
 from duplex.connector.base import Handle, Place
 from duplex.connector.codec import Buffer, decode, encode, read_header
 from duplex.connector.extents import aligned
@@ -123,11 +123,13 @@ class ShmConnector:
             if self._retired.has(fence):
                 raise StaleFence(f"{fence} has been retired")
             slot = self._arena.allocate(fence, length)
+            memory = self._arena.payloads
         # Without the lock: other threads go on meanwhile.
         for at, buffer in zip(starts, buffers, strict=True):
-            self._arena.write(slot, at, buffer)
-        self._arena.write(slot, start, header)
+            write(memory, slot.offset + at, buffer)
+        write(memory, slot.offset + start, header)
         with self._lock:
+            self._check_open()
             if not self._arena.publish(slot):
                 raise StaleFence(f"{fence} has been retired")
         samples, text_end = (len(payload.samples), payload.text_end) if isinstance(payload, Voiced) else (0, 0)

@@ -145,7 +145,7 @@ def test_buffers_of_another_size_are_refused() -> None:
 
 def test_a_tensor_is_what_it_says() -> None:
     for dtype, shape, nbytes in (("float32", (2,), 7), ("complex64", (1,), 8), ("int8", (-1, -1), 1)):
-        with pytest.raises(ValueError, match="tensor|bytes|dtype"):
+        with pytest.raises(ValueError, match=r"tensor|bytes|dtype"):
             Tensor(dtype=dtype, shape=shape, data=np.zeros(nbytes, np.uint8))
     with pytest.raises(ValueError, match="cannot travel"):
         Tensor.of(np.zeros(1, np.complex64))
