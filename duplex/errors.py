@@ -13,7 +13,9 @@ DuplexError
 ├── ConnectorError
 │   ├── StaleFence         a payload was made under a fence that has been retired
 │   ├── UnknownHandle      a handle names no payload (already fetched, dropped, or never put)
-│   └── ConnectorFull      the byte budget of a connector is spent
+│   ├── ConnectorFull      the byte budget of a connector is spent
+│   ├── ConnectorClosed    the connector has been closed, or the one on the other side has
+│   └── MalformedPayload   bytes that should be a payload are none, or a payload is not what its kind says
 ├── StoreError
 │   ├── StateFull          a device's budget for state is spent, and nothing there may be evicted
 │   ├── StaleState         state was written under a fence that is not the live one of its lane
@@ -124,6 +126,14 @@ class UnknownHandle(ConnectorError):
 
 class ConnectorFull(ConnectorError):
     """The byte budget of a connector is spent; the request that needed it fails."""
+
+
+class ConnectorClosed(ConnectorError):
+    """The connector has been closed: it takes nothing and gives nothing."""
+
+
+class MalformedPayload(ConnectorError):
+    """Bytes that should be a payload are none, or a payload is not what its kind says. The message names the kind."""
 
 
 class StoreError(DuplexError):

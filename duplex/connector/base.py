@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from duplex.connector.payload import Kind, Payload
 from duplex.session.fence import Fence
+
+
+class Place(NamedTuple):
+    """Where a payload lies that another process may read.
+
+    Attributes:
+        owner: number of the process that put it.
+        slot: number of its slot in the owner's arena.
+        generation: which payload of that slot it is; a later one has another number, so that this place names one
+            payload for ever.
+        offset, length: its bytes, counted from the first one behind the arena's table of slots.
+        header: bytes before its header; what is before are its buffers.
+    """
+
+    owner: int
+    slot: int
+    generation: int
+    offset: int
+    length: int
+    header: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +39,7 @@ class Handle:
         key: the payload's number inside its connector.
         nbytes: size of the payload.
         samples, text_end: of `Voiced` audio: its length, and the characters of the answer spoken at its end; else 0.
+        place: where other processes find it; None where it does not leave this one.
     """
 
     fence: Fence
@@ -27,6 +48,7 @@ class Handle:
     nbytes: int
     samples: int = 0
     text_end: int = 0
+    place: Place | None = None
 
 
 class Connector(Protocol):

@@ -1,4 +1,4 @@
-"""What travels between stages. Imports nothing of ours, so that everything may import it.
+"""What travels between stages. Imports nothing of ours but its own parts, so that everything may import it.
 
 A payload is immutable once put: whoever fetches it may read its arrays and must not write them.
 Sample positions count from the first sample of the session's input, at the rate that is named beside them.
@@ -12,20 +12,14 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-
-class Kind(StrEnum):
-    """The payload kinds that an edge may carry."""
-
-    PCM = "pcm"
-    MARK = "mark"
-    SPEECH = "speech"
-    END_OF_TURN = "end_of_turn"
-    TRANSCRIPT = "transcript"
-    PROMPT = "prompt"
-    COMPLETENESS = "completeness"
-    TEXT = "text"
-    SPECTRUM = "spectrum"
-    VOICED = "voiced"
+from duplex.connector.kind import Kind as Kind
+from duplex.connector.tensor import Actions as Actions
+from duplex.connector.tensor import CodecCodes as CodecCodes
+from duplex.connector.tensor import Frames as Frames
+from duplex.connector.tensor import HiddenStates as HiddenStates
+from duplex.connector.tensor import KVBlocks as KVBlocks
+from duplex.connector.tensor import Latents as Latents
+from duplex.connector.tensor import Tensor as Tensor
 
 
 class MarkKind(StrEnum):
@@ -265,4 +259,21 @@ class Voiced:
         return self.samples.nbytes
 
 
-Payload = Pcm | Mark | Speech | EndOfTurn | Transcript | Prompt | Completeness | Text | Spectrum | Voiced
+Payload = (
+    Pcm
+    | Mark
+    | Speech
+    | EndOfTurn
+    | Transcript
+    | Prompt
+    | Completeness
+    | Text
+    | Spectrum
+    | Voiced
+    | HiddenStates
+    | CodecCodes
+    | KVBlocks
+    | Latents
+    | Frames
+    | Actions
+)
