@@ -120,7 +120,8 @@ class Worker:
                 libc = ctypes.CDLL(None)
                 libc.getenv.restype = ctypes.c_char_p
                 facts = [sorted(os.sched_getaffinity(0)), libc.getenv(b"OMP_NUM_THREADS"), os.getpgid(0) == os.getpid()]
-                links = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")[:-1]]
+                fds = os.listdir("/proc/self/fd")
+                links = [os.readlink(path) for fd in fds if os.path.exists(path := f"/proc/self/fd/{fd}")]
                 emit(Text(text=repr([*facts, signal.getsignal(signal.SIGINT) is signal.SIG_IGN, links]), start=0))
                 return
             case "connector":
@@ -153,7 +154,7 @@ class Marking:
 
     async def stop(self) -> None:
         await self._inner.stop()
-        time.sleep(self._pause_s)
+        time.sleep(self._pause_s)  # noqa: ASYNC251  as a library that hangs
         with open(self._mark, "a") as file:  # noqa: ASYNC230
             file.write("stopped\n")
 
@@ -190,7 +191,9 @@ def upper(connector: FileConnector, options: dict[str, Any]) -> Mapping[str, Eng
         os.abort()
     if "hang" in options:
         time.sleep(3600)
-    pool = WorkerPool(threads=2, name="test", capacity=1000)
+    if "deaf" in options:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    pool = WorkerPool(threads=4, name="test", capacity=1000)
     engines: dict[str, Engine] = {}
     for stage in options.get("stages", ["upper"]):
         inner = PooledEngine(
@@ -210,12 +213,12 @@ def upper(connector: FileConnector, options: dict[str, Any]) -> Mapping[str, Eng
 
 
 def garbage(connector: FileConnector, options: dict[str, Any]) -> Mapping[str, Engine]:
-    """Writes nonsense on the control socket two seconds... at the first submit of its engine."""
+    """At each submit it writes what the options say on the control socket."""
     fd = next(int(fd) for fd in os.listdir("/proc/self/fd") if _is_control(int(fd)))
 
     class Garbage(Marking):
         def submit(self, request: StageRequest) -> None:
-            os.write(fd, options["bytes"])
+            os.write(fd, options["bytes"] * options["times"])
 
     engines = upper(connector, {})
     inner = engines["upper"]

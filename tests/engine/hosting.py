@@ -15,6 +15,7 @@ from duplex.engine.base import StageEvent, StageFailed, StageFinished, StageOutp
 from duplex.engine.host import EngineHost
 from duplex.engine.life import HostSpec
 from duplex.engine.remote import RemoteEngine
+from duplex.errors import UnknownHandle
 from duplex.session.fence import MAIN, Fence
 from tests.engine.hosted_engines import FileConnector
 
@@ -30,9 +31,16 @@ def spec(engines: str = "upper", **changes: Any) -> HostSpec:
 class Bench:
     """A host, the server's connector, and everything that was said."""
 
-    def __init__(self, spec: HostSpec, *, name: str = "upper", stages: tuple[str, ...] = ("upper",)) -> None:
-        self.connector = FileConnector(0, 1 << 20)
-        self.arenas = Arenas(self.connector)
+    def __init__(
+        self,
+        spec: HostSpec,
+        *,
+        name: str = "upper",
+        stages: tuple[str, ...] = ("upper",),
+        beside: Bench | None = None,
+    ) -> None:
+        self.connector: FileConnector = beside.connector if beside is not None else FileConnector(0, 1 << 20)
+        self.arenas: Arenas = beside.arenas if beside is not None else Arenas(self.connector)
         self.events: list[StageEvent] = []
         self.deaths: list[str] = []
         self._changed = asyncio.Event()
@@ -84,9 +92,12 @@ class Bench:
             if event.fence == fence:
                 match event:
                     case StageOutput(handle=handle):
-                        payload = self.connector.take(handle)
-                        assert isinstance(payload, Text)
-                        told.append(payload.text)
+                        try:
+                            payload = self.connector.take(handle)
+                            assert isinstance(payload, Text)
+                            told.append(payload.text)
+                        except UnknownHandle:
+                            told.append("?")
                     case StageFinished():
                         told.append(".")
                     case StageFailed(error=error):
