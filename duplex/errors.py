@@ -20,7 +20,9 @@ DuplexError
 │   ├── StateFull          a device's budget for state is spent, and nothing there may be evicted
 │   ├── StaleState         state was written under a fence that is not the live one of its lane
 │   └── UnknownState       there is no such state: never made, evicted or released
+├── ControlError           a message between the server and an engine process is malformed or too long
 └── StageError             a stage failed; its request fails with this, and nothing else does
+    └── EngineDied         the process that ran the request is gone; another one may be asked again
 """
 
 from __future__ import annotations
@@ -164,3 +166,12 @@ class StageError(DuplexError):
         super().__init__(f"{stage}: {message}")
         self.message = message
         self.stage = stage
+
+
+class EngineDied(StageError):
+    """The process of a stage is gone, and with it all that it was working on; what it has not answered may be asked
+    again."""
+
+
+class ControlError(DuplexError):
+    """A message between the server and an engine process is malformed, or longer than it may be."""
