@@ -18,6 +18,8 @@ DuplexError
 │   ├── StaleState         state was written under a fence that is not the live one of its lane
 │   └── UnknownState       there is no such state: never made, evicted or released
 └── StageError             a stage failed; its request fails with this, and nothing else does
+    ├── ReplicaLost        the replica that was at work on the request has died
+    └── NoReplica          no replica of the stage could take the request
 """
 
 from __future__ import annotations
@@ -138,3 +140,31 @@ class StageError(DuplexError):
         super().__init__(f"{stage}: {message}")
         self.message = message
         self.stage = stage
+
+
+class ReplicaLost(StageError):
+    """The replica that was at work on the request has died, and the request was not given to another.
+
+    Args:
+        message: what happened, for a person.
+        stage: name of the stage in its graph.
+        retry_after_s: seconds after which asking again makes sense, 0 for at once; None where nobody knows.
+    """
+
+    def __init__(self, message: str, *, stage: str, retry_after_s: float | None) -> None:
+        super().__init__(message, stage=stage)
+        self.retry_after_s = retry_after_s
+
+
+class NoReplica(StageError):
+    """No replica of the stage is ready, and the request cannot wait for one, or has waited too long.
+
+    Args:
+        message: what happened, for a person.
+        stage: name of the stage in its graph.
+        retry_after_s: seconds after which asking again makes sense; None where an operator has to do something first.
+    """
+
+    def __init__(self, message: str, *, stage: str, retry_after_s: float | None) -> None:
+        super().__init__(message, stage=stage)
+        self.retry_after_s = retry_after_s
