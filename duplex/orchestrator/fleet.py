@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from duplex.errors import NoReplica, ReplicaLost, StageError
 from duplex.orchestrator.replica import Replica, ReplicaState, RestartPolicy
 
 COMING = frozenset({ReplicaState.STARTING, ReplicaState.WAITING})
@@ -17,11 +20,13 @@ class Fleet:
     It keeps one entry for each session that is bound or has lost its replica, so as many as admission lets in.
 
     Args:
+        stage: its name in the graph.
         replicas: how many, 1 or more; all of them start.
         policy: of restarts.
     """
 
-    def __init__(self, *, replicas: int, policy: RestartPolicy) -> None:
+    def __init__(self, *, stage: str, replicas: int, policy: RestartPolicy) -> None:
+        self._stage = stage
         self.replicas = tuple(Replica(number=number, policy=policy) for number in range(replicas))
         self._bound: dict[str, Replica] = {}
         self._lost: set[str] = set()
@@ -71,6 +76,20 @@ class Fleet:
         coming = [replica for replica in self.replicas if replica.state in COMING]
         due = (START_S if one.restart_s is None else max(one.restart_s - now, 0.0) for one in coming)
         return min(due, default=None)
+
+    def refusal(self, message: str, now: float, lost: str = "") -> StageError:
+        """What a request fails with: a sentence that says when to try again.
+
+        Args:
+            lost: how it lost the replica that it had, where it had one.
+        """
+        retry_after_s = self.retry_after_s(now)
+        if retry_after_s is None:
+            when = "an operator has to release one"
+        else:
+            when = f"try again in {math.ceil(retry_after_s)} s" if retry_after_s else "ask again"
+        kind = ReplicaLost if lost else NoReplica
+        return kind(f"{lost}{message}; {when}", stage=self._stage, retry_after_s=retry_after_s)
 
     def restart(self, now: float) -> list[Replica]:
         """Begin anew with the replicas whose time has come; returns them."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 
 from duplex.connector.base import Handle
 from duplex.engine.base import StageFailed, StageFinished, StageOutput, StageRequest
-from duplex.errors import ConfigError, NoReplica, ReplicaLost, StageError, StateError
+from duplex.errors import ConfigError, StageError, StateError
 from duplex.orchestrator.fleet import Fleet
 from duplex.orchestrator.pooling import (
     Abort,
@@ -26,6 +25,7 @@ from duplex.orchestrator.pooling import (
     Restart,
     Run,
     Said,
+    Shut,
     Started,
     Submit,
     SubmitTo,
@@ -82,7 +82,7 @@ class StagePool:
         self.stage = stage
         self.pure = pure
         self.dropped: Counter[str] = Counter()
-        self.fleet = Fleet(replicas=replicas, policy=policy)
+        self.fleet = Fleet(stage=stage, replicas=replicas, policy=policy)
         self._chance = chance
         self._most_parked = most_parked
         self._park_s = park_s
@@ -127,6 +127,8 @@ class StagePool:
             case Release(number=number):
                 self.fleet[number].release()
                 return [Restart(number=number, life=self.fleet[number].life)]
+            case Shut():
+                return [effect for fence in list(self._runs) for effect in self._abort(fence)]
 
     def wake(self, now: float) -> list[PoolEffect]:
         """Time has passed: start again what is due, and fail what has waited too long."""
@@ -135,7 +137,7 @@ class StagePool:
         ]
         for run in list(self._parked.values()):
             if run.until_s is not None and now >= run.until_s:
-                effects += self._fail(run, self._refusal(f"no replica was ready within {self._park_s:g} s", now))
+                effects += self._fail(run, self.fleet.refusal(f"no replica was ready within {self._park_s:g} s", now))
         return effects
 
     def snapshot(self, now: float) -> PoolView:
@@ -187,10 +189,10 @@ class StagePool:
 
     def _park(self, run: Run, now: float, lost: str) -> list[PoolEffect]:
         if not self.fleet.hopeful:
-            return self._fail(run, self._refusal("every replica is in quarantine", now, lost))
+            return self._fail(run, self.fleet.refusal("every replica is in quarantine", now, lost))
         if len(self._parked) >= self._most_parked:
             waiting = f"no replica is ready, and {len(self._parked)} requests wait for one already"
-            return self._fail(run, self._refusal(waiting, now, lost))
+            return self._fail(run, self.fleet.refusal(waiting, now, lost))
         # What waits is given away when it has waited: `inputs` cannot be both that and the copy for another try.
         run.bar = run.bar or "it had waited for a replica"
         run.until_s = now + self._park_s
@@ -208,7 +210,7 @@ class StagePool:
         if run.number is None:
             if full:
                 waiting = f"no replica is ready, and {self._most_inputs} chunks of input wait for one already"
-                return [*self._fail(run, self._refusal(waiting, now)), *discarded(event.handle), *spare]
+                return [*self._fail(run, self.fleet.refusal(waiting, now)), *discarded(event.handle), *spare]
             run.inputs.append(kept)
             return [*spare]
         passed = UpdateTo(number=run.number, fence=run.fence, handle=event.handle, final=event.final)
@@ -270,26 +272,16 @@ class StagePool:
             effects.append(Quarantined(number=replica.number, reason=event.reason))
         if self.fleet.retry_after_s(now) is None:
             for run in list(self._parked.values()):
-                effects += self._fail(run, self._refusal("every replica is in quarantine", now))
+                effects += self._fail(run, self.fleet.refusal("every replica is in quarantine", now))
         return effects
 
     def _lose(self, run: Run, lost: str, now: float) -> list[PoolEffect]:
         """The replica of a request has died."""
         run.number = None
         if run.bar:
-            return self._fail(run, self._refusal(f"the request is not tried again: {run.bar}", now, lost))
+            return self._fail(run, self.fleet.refusal(f"the request is not tried again: {run.bar}", now, lost))
         run.bar, run.skip = "it was tried twice", run.given
         return self._place(run, now, lost)
-
-    def _refusal(self, message: str, now: float, lost: str = "") -> StageError:
-        """A sentence that says when to try again."""
-        retry_after_s = self.fleet.retry_after_s(now)
-        if retry_after_s is None:
-            when = "an operator has to release one"
-        else:
-            when = f"try again in {math.ceil(retry_after_s)} s" if retry_after_s else "ask again"
-        kind = ReplicaLost if lost else NoReplica
-        return kind(f"{lost}{message}; {when}", stage=self.stage, retry_after_s=retry_after_s)
 
     # Ends -------------------------------------------------------------------------------------
 

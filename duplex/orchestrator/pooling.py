@@ -75,7 +75,12 @@ class Release:
     number: int
 
 
-PoolEvent = Submit | Update | Abort | Forget | Said | Started | Died | Release
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shut:
+    """Nobody wants any request any more."""
+
+
+PoolEvent = Submit | Update | Abort | Forget | Said | Started | Died | Release | Shut
 
 
 # Effects --------------------------------------------------------------------------------------
