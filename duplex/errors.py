@@ -22,7 +22,9 @@ DuplexError
 │   └── UnknownState       there is no such state: never made, evicted or released
 ├── ControlError           a message between the server and an engine process is malformed or too long
 └── StageError             a stage failed; its request fails with this, and nothing else does
-    └── EngineDied         the process that ran the request is gone; another one may be asked again
+    ├── EngineDied         the process that ran the request is gone; another one may be asked again
+    ├── ReplicaLost        the replica that was at work on the request has died
+    └── NoReplica          no replica of the stage could take the request
 """
 
 from __future__ import annotations
@@ -175,3 +177,31 @@ class EngineDied(StageError):
 
 class ControlError(DuplexError):
     """A message between the server and an engine process is malformed, or longer than it may be."""
+
+
+class ReplicaLost(StageError):
+    """The replica that was at work on the request has died, and the request was not given to another.
+
+    Args:
+        message: what happened, for a person.
+        stage: name of the stage in its graph.
+        retry_after_s: seconds after which asking again makes sense, 0 for at once; None where nobody knows.
+    """
+
+    def __init__(self, message: str, *, stage: str, retry_after_s: float | None) -> None:
+        super().__init__(message, stage=stage)
+        self.retry_after_s = retry_after_s
+
+
+class NoReplica(StageError):
+    """No replica of the stage is ready, and the request cannot wait for one, or has waited too long.
+
+    Args:
+        message: what happened, for a person.
+        stage: name of the stage in its graph.
+        retry_after_s: seconds after which asking again makes sense; None where an operator has to do something first.
+    """
+
+    def __init__(self, message: str, *, stage: str, retry_after_s: float | None) -> None:
+        super().__init__(message, stage=stage)
+        self.retry_after_s = retry_after_s

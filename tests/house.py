@@ -127,7 +127,11 @@ PURE = (
     "duplex.session",
     "duplex.state",
     "duplex.orchestrator.core",
+    "duplex.orchestrator.fleet",
     "duplex.orchestrator.graph",
+    "duplex.orchestrator.pool",
+    "duplex.orchestrator.pooling",
+    "duplex.orchestrator.replica",
     "duplex.orchestrator.request",
     "duplex.orchestrator.rules",
     "duplex.orchestrator.spec",
@@ -138,7 +142,13 @@ _CLOCKS_AND_SOCKETS = frozenset(
 )
 
 BOUNDARIES = frozenset(
-    {"duplex.engine.completion", "duplex.engine.pool", "duplex.engine.pooled", "duplex.models.registry"}
+    {
+        "duplex.engine.completion",
+        "duplex.engine.pool",
+        "duplex.engine.pooled",
+        "duplex.models.registry",
+        "duplex.orchestrator.replicas",
+    }
     | {"duplex.session.host", "duplex.session.lobby", "duplex.session.runner"}
 )
 """Where a failure of someone else's code ends: only these may catch everything and go on."""

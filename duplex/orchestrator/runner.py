@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 from duplex.connector.base import Connector, Handle
@@ -26,6 +26,7 @@ from duplex.orchestrator.core import (
     SubmitStage,
     UpdateStage,
 )
+from duplex.orchestrator.replicas import ReplicatedEngine
 from duplex.orchestrator.trace import TraceLog
 from duplex.session.fence import Fence
 
@@ -60,6 +61,9 @@ class OrchestratorRunner:
         self.core = core
         self.trace = trace
         self._engines = dict(engines)
+        self._keepers = {
+            name for name, engine in engines.items() if isinstance(engine, ReplicatedEngine) and engine.pure
+        }
         self._connector = connector
         self._clock = clock
         self._receivers: dict[Fence, Receiver] = {}
@@ -113,7 +117,7 @@ class OrchestratorRunner:
                 self.trace.finished(fence, stage, self._clock())
             case _:
                 pass
-        self._pending.extend(self.core.receive(event))
+        self._pending.extend(self._with_keepers(self.core.receive(event)))
         if self._performing:  # A receiver has called back: whoever is performing goes on with the new effects.
             return
         self._performing = True
@@ -122,6 +126,17 @@ class OrchestratorRunner:
                 self._perform(self._pending.popleft())
         finally:
             self._performing = False
+
+    def _with_keepers(self, effects: list[Effect]) -> list[Effect]:
+        """Let the pool of a pure stage read its input as well, so that another replica can have it later."""
+        if not self._keepers:
+            return effects
+        given = (effect for effect in effects if isinstance(effect, UpdateStage) and effect.stage in self._keepers)
+        keepers = Counter(effect.handle for effect in given if effect.handle is not None)
+        shared = {effect.handle: effect.readers for effect in effects if isinstance(effect, ShareHandle)}
+        rest = (effect for effect in effects if not (isinstance(effect, ShareHandle) and effect.handle in keepers))
+        shares = (ShareHandle(handle=one, readers=shared.get(one, 1) + more) for one, more in keepers.items())
+        return [*shares, *rest]
 
     def _perform(self, effect: Effect) -> None:
         match effect:
