@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import logging
 import os
@@ -120,6 +121,9 @@ class Inside:
         self._engines = dict(engines)
         for engine in self._engines.values():
             await engine.start(self._say)
+        # What was loaded stays: a collection that looks through all of it holds this loop for as long.
+        gc.collect()
+        gc.freeze()
         self._channel.send(Ready(stages=tuple(self._engines), arena_bytes=connector.arena_bytes), (connector.fd,))
 
     def _performed(self, message: ToProcess, fds: Sequence[int]) -> None:
@@ -146,11 +150,11 @@ class Inside:
             case _ if connector is None:
                 raise ControlError(f"{type(message).__name__} came before anything was loaded")
             case Submit(request=request):
-                self._told.setdefault((request.stage, request.fence.session_id), 0.0)
                 try:
                     self._engine(request.stage).submit(request)
                 except StateError as error:
                     self._channel.send(Failed(stage=request.stage, fence=request.fence, reason=cut(str(error))))
+                self._told.setdefault((request.stage, request.fence.session_id), 0.0)
             case Update(stage=stage, fence=fence, handle=handle, final=final):
                 self._engine(stage).update(fence, handle, final=final)
             case Abort(stage=stage, fence=fence):
