@@ -1,4 +1,4 @@
-"""``python -m latency_bench list | talk | sessions | soak | endpoint``."""
+"""``python -m latency_bench list | talk | sessions | soak | endpoint | stages``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from duplex.errors import DuplexError
-from latency_bench.micro import endpoint
+from latency_bench.micro import endpoint, stages
 from latency_bench.table import Report
 from latency_bench.wire import sessions, soak, talk
 from latency_bench.wire.server import ServerFailed
@@ -28,6 +28,7 @@ BENCHMARKS = {
     "sessions": Benchmark(summary=sessions.SUMMARY, add_arguments=sessions.add_arguments, run=sessions.run),
     "soak": Benchmark(summary=soak.SUMMARY, add_arguments=soak.add_arguments, run=soak.run),
     "endpoint": Benchmark(summary=endpoint.SUMMARY, add_arguments=endpoint.add_arguments, run=endpoint.run),
+    "stages": Benchmark(summary=stages.SUMMARY, add_arguments=stages.add_arguments, run=stages.run),
 }
 
 

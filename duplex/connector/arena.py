@@ -17,6 +17,7 @@ import secrets
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
@@ -57,6 +58,12 @@ class Geometry:
         slots = min(_MAX_SLOTS, max(_MIN_SLOTS, arena_bytes // _BYTES_PER_SLOT))
         table = -(-slots * RECORD // mmap.PAGESIZE) * mmap.PAGESIZE
         return cls(slots, table, arena_bytes - table)
+
+
+def available_bytes() -> int:
+    """Memory that the machine could give now (Linux, proc(5), `MemAvailable`)."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), 0)
 
 
 def whole_pages(arena_bytes: int) -> int:
@@ -127,6 +134,9 @@ class Arena:
 
     def __init__(self, *, arena_bytes: int, first_generation: int | None = None) -> None:
         self.arena_bytes = whole_pages(arena_bytes)
+        # The kernel would try, and kill somebody for it.
+        if self.arena_bytes > available_bytes():
+            raise ConfigError(f"there is no memory for an arena of {self.arena_bytes} bytes: make it smaller")
         self.geometry = geometry = Geometry.of(self.arena_bytes)
         self.fd = os.memfd_create("duplex-arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
@@ -136,9 +146,7 @@ class Arena:
             self.payloads = mapped(self.fd, geometry.payloads, geometry.table, writable=True)
         except OSError as error:
             os.close(self.fd)
-            raise ConfigError(
-                f"an arena of {self.arena_bytes} bytes cannot be had ({error}): make it smaller"
-            ) from error
+            raise ConfigError(f"there is no memory for an arena of {self.arena_bytes} bytes ({error})") from error
         first = secrets.randbits(62) if first_generation is None else first_generation
         self._generations = [first] * geometry.slots
         self._numbers = deque(range(geometry.slots))
