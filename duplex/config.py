@@ -120,6 +120,14 @@ class ComputeConfig:
     oversubscribe: float = setting(
         1.0, "a session is reckoned at the compute of talking, divided by this, or at what it takes", least=1, most=1000
     )
+    placement: str | None = setting(
+        None,
+        "where stages run: all in the server's process, or each in one of its own; as the graph says unless it is set",
+        choices=("inline", "process"),
+    )
+    replicas: int | None = setting(
+        None, "processes of each stage that has its own; as the graph says unless it is set", least=1, most=16
+    )
     async_chunk: str | None = setting(
         None,
         "whether a stage gets its input piece by piece, or all of it at its end; as the graph says unless it is set",

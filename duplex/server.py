@@ -8,6 +8,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -23,12 +24,13 @@ from duplex.errors import ConfigError
 from duplex.heap import keep_small
 from duplex.inspection import Inspection, inspection
 from duplex.metrics import Metrics, Reading
-from duplex.models.family import Resources
+from duplex.models.family import Pipeline, Resources
 from duplex.models.registry import family
 from duplex.models.store import ModelStore
 from duplex.orchestrator.core import Orchestrator
 from duplex.orchestrator.runner import OrchestratorRunner
 from duplex.orchestrator.trace import TraceLog
+from duplex.placing import ARENA_BYTES, PlacedPipeline, SharedConnector, placed
 from duplex.session.admission import Admission
 from duplex.session.holdings import HOST_MEMORY
 from duplex.session.host import Host
@@ -70,7 +72,7 @@ class Server:
             model files are not in order.
     """
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: ServerConfig, tasks: asyncio.TaskGroup) -> None:
         loop = asyncio.get_running_loop()
         limits, compute = config.limits, config.compute
         store = ModelStore(config.models_path, owned=config.models_dir is None)
@@ -84,26 +86,39 @@ class Server:
             )
         if compute.async_chunk is not None:
             graph = graph.with_async_chunk(compute.async_chunk == "on")
+        graph = placed(graph, placement=compute.placement, replicas=compute.replicas)
         self.served = Served(
             voices=models.voices, transcriber=models.transcriber, ahead_ms=round(limits.audio_ahead_s * 1000)
         )
         budget_bytes = compute.connector_budget_bytes or min(
             CONNECTOR_BYTES * limits.max_sessions, MOST_CONNECTOR_BYTES
         )
-        self.connector = MemoryConnector(budget_bytes=budget_bytes)
-        self.pipeline = models.build(
-            graph.stages,
-            Resources(
-                path=store.path,
-                connector=self.connector,
-                sessions=limits.max_sessions,
-                prefix_caches=compute.prefix_caches,
-                workers=compute.workers,
-                context_tokens=compute.context_tokens,
-                llama_threads=compute.llama_threads,
-                llama_batch_threads=compute.llama_batch_threads,
-            ),
+        self.connector: MemoryConnector | SharedConnector
+        self.pipeline: Pipeline
+        resources = partial(
+            Resources,
+            path=store.path,
+            sessions=limits.max_sessions,
+            prefix_caches=compute.prefix_caches,
+            workers=compute.workers,
+            context_tokens=compute.context_tokens,
+            llama_threads=compute.llama_threads,
+            llama_batch_threads=compute.llama_batch_threads,
         )
+        if graph.hosts:
+            self.connector = shared = SharedConnector(min(budget_bytes, ARENA_BYTES))
+            self.pipeline = PlacedPipeline(
+                models=models,
+                graph=graph,
+                store=store,
+                resources=resources(connector=shared),
+                connector=shared,
+                tasks=tasks,
+                clock=loop.time,
+            )
+        else:
+            self.connector = MemoryConnector(budget_bytes=budget_bytes)
+            self.pipeline = models.build(graph.stages, resources(connector=self.connector))
         self.orchestrator = OrchestratorRunner(
             core=Orchestrator(graph, capacity=REQUESTS_PER_SESSION * limits.max_sessions),
             engines=self.pipeline.engines,
@@ -258,44 +273,50 @@ def _listen(host: str, port: int) -> socket.socket:
 async def _serve(config: ServerConfig) -> int:
     listening = _listen(config.http.host, config.http.port)
     with contextlib.closing(listening):
-        server = Server(config)
         stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopping.set)
-        app = build_app(host=server.host, info=server, settings=config.http, web=config.http.web_path)
-        host, port = listening.getsockname()[:2]
-        web = _Uvicorn(
-            uvicorn_config(
-                app=app, settings=config.http, shutdown_s=config.http.shutdown_s, port=port, host=config.http.host
-            )
-        )
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(server.host.run(), name="sessions")
-                serving = tasks.create_task(web.serve(sockets=[listening]), name="http")
-                starting = tasks.create_task(server.start(), name="start")
-                stop = tasks.create_task(stopping.wait(), name="signals")
-                try:
-                    await asyncio.wait({starting, stop, serving}, return_when=asyncio.FIRST_COMPLETED)
-                    if starting.done() and starting.exception() is None:
-                        shown = f"[{host}]" if ":" in host else host
-                        print(f"ready: http://{shown}:{port}/", flush=True)
-                        await asyncio.wait({stop, serving}, return_when=asyncio.FIRST_COMPLETED)
-                        log.info("stopping")
-                finally:
-                    starting.cancel()
-                    stop.cancel()
-                    server.host.close()
-                    # Sooner, and whoever is still to be told is cut off in the middle of it.
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(server.host.left(), config.http.shutdown_s)
-                    web.should_exit = True
-                    await asyncio.wait({serving})
-        finally:
-            await server.stop()
+        async with asyncio.TaskGroup() as restarts:  # they end with the engines, and those with the server
+            server = Server(config, restarts)
+            try:
+                await _run(server, config, listening, stopping)
+            finally:
+                await server.stop()
     log.info("stopped")
     return 0
+
+
+async def _run(server: Server, config: ServerConfig, listening: socket.socket, stopping: asyncio.Event) -> None:
+    """Serve until told to stop, or until something that cannot fail has failed."""
+    app = build_app(host=server.host, info=server, settings=config.http, web=config.http.web_path)
+    host, port = listening.getsockname()[:2]
+    web = _Uvicorn(
+        uvicorn_config(
+            app=app, settings=config.http, shutdown_s=config.http.shutdown_s, port=port, host=config.http.host
+        )
+    )
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(server.host.run(), name="sessions")
+        serving = tasks.create_task(web.serve(sockets=[listening]), name="http")
+        starting = tasks.create_task(server.start(), name="start")
+        stop = tasks.create_task(stopping.wait(), name="signals")
+        try:
+            await asyncio.wait({starting, stop, serving}, return_when=asyncio.FIRST_COMPLETED)
+            if starting.done() and starting.exception() is None:
+                shown = f"[{host}]" if ":" in host else host
+                print(f"ready: http://{shown}:{port}/", flush=True)
+                await asyncio.wait({stop, serving}, return_when=asyncio.FIRST_COMPLETED)
+                log.info("stopping")
+        finally:
+            starting.cancel()
+            stop.cancel()
+            server.host.close()
+            # Sooner, and whoever is still to be told is cut off in the middle of it.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(server.host.left(), config.http.shutdown_s)
+            web.should_exit = True
+            await asyncio.wait({serving})
 
 
 def serve(config: ServerConfig) -> int:

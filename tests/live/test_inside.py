@@ -53,8 +53,8 @@ async def emptied(server: Server, resting: set[asyncio.Task[object]]) -> None:
 async def test_nothing_is_left_in_a_server(spoken: dict[str, Samples]) -> None:
     tasks_before, threads_before, python_threads_before = asyncio.all_tasks(), threads(), threading.active_count()
     config = from_arguments(argparse.Namespace())
-    server = Server(config)
     async with asyncio.TaskGroup() as group:
+        server = Server(config, group)
         group.create_task(server.host.run())
         await server.start()
         application = build_app(host=server.host, info=server, settings=config.http, web=config.http.web_path)
