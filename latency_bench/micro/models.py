@@ -61,7 +61,7 @@ class Models:
         for stage in (self._listen, self._endpoint, self._hear):
             stage.load()
         self._model = SmolLM2(
-            model=path("smollm2/quick.gguf"),
+            model=path("smollm2/q4_1.gguf"),
             owner="think",
             caches=judges,
             context_tokens=compute.context_tokens,

@@ -129,7 +129,7 @@ LONG = "Tell me about the sea and the ships. " * 30
 @pytest.fixture(scope="module")
 def server(model_path: Callable[[str], Path]) -> Iterator[LlamaServer]:
     server = LlamaServer(
-        model=model_path("smollm2/quick.gguf"), owner="think", slots=2, context_tokens=512, threads=1, batch_threads=1
+        model=model_path("smollm2/q4_1.gguf"), owner="think", slots=2, context_tokens=512, threads=1, batch_threads=1
     )
     yield server
     server.close()
@@ -172,7 +172,7 @@ class TestServer:
     def test_who_waits_is_not_overtaken_by_who_has_just_run(self, model_path: Callable[[str], Path]) -> None:
         """A thread of the pool asks again for its next request, at once; another one sleeps until it is woken."""
         server = LlamaServer(
-            model=model_path("smollm2/quick.gguf"),
+            model=model_path("smollm2/q4_1.gguf"),
             owner="think",
             slots=1,
             context_tokens=256,
@@ -384,7 +384,7 @@ from pathlib import Path
 from duplex.engine.llama import LlamaServer
 from duplex.session.fence import Fence
 before = len(os.listdir("/proc/self/task"))
-server = LlamaServer(model=Path({str(model_path("smollm2/quick.gguf"))!r}), owner="think", slots=1,
+server = LlamaServer(model=Path({str(model_path("smollm2/q4_1.gguf"))!r}), owner="think", slots=1,
                      context_tokens=256, threads=1, batch_threads=1)
 server.generate("Hi", fence=Fence("a", 0, "main", 1), max_tokens=4, temperature=0.0, stop=(),
                 on_text=lambda piece: True, interrupt=server.interrupt())

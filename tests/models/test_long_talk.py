@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.models, pytest.mark.timeout(180)]
 
 @pytest.fixture(scope="module")
 def model(model_path: Callable[[str], Path]) -> Iterator[SmolLM2]:
-    path = model_path("smollm2/quick.gguf")
+    path = model_path("smollm2/q4_1.gguf")
     model = SmolLM2(model=path, owner="think", caches=1, context_tokens=CONTEXT, threads=1, batch_threads=2)
     yield model
     model.close()

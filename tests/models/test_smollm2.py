@@ -213,7 +213,7 @@ def test_a_stage_that_was_not_loaded_says_so() -> None:
 
 @pytest.fixture(scope="module")
 def model(model_path: Callable[[str], Path]) -> Iterator[SmolLM2]:
-    path = model_path("smollm2/quick.gguf")
+    path = model_path("smollm2/q4_1.gguf")
     model = SmolLM2(model=path, owner="think", caches=2, context_tokens=512, threads=1, batch_threads=1)
     yield model
     model.close()

@@ -32,7 +32,7 @@ class SmolLM2:
     """Answers prompts for any number of conversations. Every method may be called from any thread.
 
     Args:
-        model: ``smollm2/quick.gguf``.
+        model: ``smollm2/q4_1.gguf``.
         owner: name of whoever owns the cached histories.
         caches: conversations whose history stays cached, and that are answered at once; the others are read anew.
         context_tokens: longest history with its answer, per conversation, 256 at least. What is too long is cut by

@@ -96,7 +96,7 @@ class VoicePipeline(PooledPipeline):
         super().__init__(engines=engines, pool=pool, workers=resources.workers)
 
     def _thinker(self, resources: Resources) -> ThinkStage:
-        gguf = resources.path("smollm2/quick.gguf")
+        gguf = resources.path("smollm2/q4_1.gguf")
 
         def load_model() -> SmolLM2:
             self._model = SmolLM2(
