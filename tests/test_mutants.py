@@ -22,6 +22,8 @@ ROOT = Path(__file__).parent.parent
 
 ADMISSION = "tests/session/test_admission_machine.py"
 KERNEL = "tests/kernel"
+POOL = "tests/orchestrator/test_pool_machine.py"
+REPLICAS = "tests/orchestrator/test_replicas.py"
 
 
 @dataclass(frozen=True)
@@ -1194,6 +1196,102 @@ MUTANTS = [
         '    if len(data) > MAX_BYTES:\n        raise ControlError(f"a message',
         '    if False:\n        raise ControlError(f"a message',
         "tests/engine/test_wire.py",
+        "a_former_life_is_believed",
+        "orchestrator/pool.py",
+        "or self.fleet[event.number].life != event.life:",
+        "or False:",
+        POOL,
+    ),
+    Mutant(
+        "a_session_stays_with_the_dead",
+        "orchestrator/fleet.py",
+        "            del self._bound[session_id]\n        self._lost",
+        "            pass\n        self._lost",
+        POOL,
+    ),
+    Mutant(
+        "the_busiest_replica_is_given_more",
+        "orchestrator/fleet.py",
+        "return min(ready, key=lambda replica: replica.load",
+        "return max(ready, key=lambda replica: replica.load",
+        POOL,
+    ),
+    Mutant(
+        "what_was_heard_is_heard_again",
+        "orchestrator/pool.py",
+        'run.bar, run.skip = "it was tried twice", run.given',
+        'run.bar, run.skip = "it was tried twice", 0',
+        POOL,
+    ),
+    Mutant(
+        "a_request_is_tried_until_nothing_lives",
+        "orchestrator/pool.py",
+        'run.bar, run.skip = "it was tried twice", run.given',
+        "run.skip = run.given",
+        POOL,
+    ),
+    Mutant(
+        "quarantine_comes_a_death_late",
+        "orchestrator/replica.py",
+        "if deaths >= self._policy.deaths:",
+        "if len(self._recent) > self._policy.deaths:",
+        POOL,
+    ),
+    Mutant(
+        "old_deaths_count_for_ever",
+        "orchestrator/replica.py",
+        "now - death <= self._policy.window_s for",
+        "True for",
+        POOL,
+    ),
+    Mutant(
+        "who_waits_is_not_told_of_the_replica",
+        "orchestrator/pool.py",
+        "return [effect for run in list(self._parked.values()) for effect in self._place(run, now)]",
+        "return []",
+        POOL,
+    ),
+    Mutant(
+        "too_many_wait_for_a_replica",
+        "orchestrator/pool.py",
+        "if len(self._parked) >= self._most_parked:",
+        "if len(self._parked) > self._most_parked:",
+        POOL,
+    ),
+    Mutant(
+        "who_waits_for_the_quarantined_waits_on",
+        "orchestrator/pool.py",
+        "if self.fleet.retry_after_s(now) is None:",
+        "if False:",
+        "tests/orchestrator/test_pool.py",
+    ),
+    Mutant(
+        "kept_input_is_never_let_go",
+        "orchestrator/pool.py",
+        "        return [*run.let_go()]",
+        "        return []",
+        POOL,
+    ),
+    Mutant(
+        "a_forgotten_session_stays_bound",
+        "orchestrator/fleet.py",
+        "            del replica.sessions[session_id]\n        self._lost.discard(session_id)",
+        "            pass\n        self._lost.discard(session_id)",
+        POOL,
+    ),
+    Mutant(
+        "the_pool_takes_what_others_were_to_read",
+        "orchestrator/runner.py",
+        "readers=shared.get(one, 1) + more)",
+        "readers=shared.get(one, 1))",
+        REPLICAS,
+    ),
+    Mutant(
+        "a_failed_restart_is_the_last",
+        "orchestrator/replicas.py",
+        "            event: PoolEvent = Died(number=number, life=life, reason=reason)",
+        "            return",
+        REPLICAS,
     ),
 ]
 

@@ -31,6 +31,9 @@ A, B = Fence("a", 0, MAIN, 1), Fence("b", 0, MAIN, 1)
 TEXT = frozenset({Kind.TEXT})
 THINK = StageSpec(name="think", lifetime="turn", accepts=TEXT, gives=TEXT, final_output=True)
 TALK = StageSpec(name="talk", lifetime="turn", accepts=TEXT, gives=TEXT, final_output=True)
+PATIENCE_S = 5.0
+"""Longest that a whole test may take, each of which takes milliseconds: what waits for ever fails soon."""
+
 QUICK = RestartPolicy(first_s=0.001, most_s=0.001, deaths=3, window_s=60.0)
 
 
@@ -102,7 +105,7 @@ async def a_place(
     think, talk = Mortal(connector, "think"), [Mortal(connector), Mortal(connector)]
     graph = StageGraph(name="g", stages=[THINK, TALK], edges=[Edge(source="think", target="talk", kind=Kind.TEXT)])
     notices: list[PoolNotice] = []
-    async with asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         engine = ReplicatedEngine(
             core=StagePool(stage="talk", replicas=2, policy=policy, chance=lambda: 0.0, pure=pure, park_s=park_s),
             members=[Member(engine=one, life=one) for one in talk],
