@@ -69,7 +69,7 @@ class Arenas:
         return self._free.pop(0)
 
     def give_back(self, number: int) -> None:
-        """A life is over; its arena, if it had one, is gone everywhere."""
+        """A process has ended; its arena, if it had one, is gone everywhere."""
         self._free.append(number)
         member = self._members.pop(number, None)
         if member is None:
@@ -85,7 +85,7 @@ class Arenas:
         They are told before any handle of this arena can be: each over the road on which handles come.
 
         Raises:
-            ConnectorError, OSError: it is no such arena; the descriptor stays the caller's.
+            DuplexError, OSError: it is no such arena; the descriptor stays the caller's.
         """
         self.connector.add_peer(number, fd, arena_bytes)
         self._members[number] = _Member(fd, arena_bytes, tell)

@@ -32,7 +32,7 @@ class EngineHost:
         spec: what it is to be.
         arenas: of all processes of this server.
         clock: seconds, monotonic; the loop's own.
-        on_death: told why it has ended by itself, after its engines' own `on_death` and before their requests fail.
+        on_death: told why it has ended by itself, after those who `watch` its engines and before their requests fail.
 
     Attributes:
         engines: by stage.
@@ -80,8 +80,10 @@ class EngineHost:
         async with self._turn:
             if self.running:
                 return
-            if self._life is not None:
-                await self._life.gone()
+            if self._life is not None and not await self._life.gone():
+                raise StageError(
+                    f"process {self.pid} was killed and does not end: see what it waits for", stage=self.name
+                )
             life = self._life = Life(
                 name=self.name, spec=self._spec, arenas=self._arenas, owner=self, clock=self._clock
             )
@@ -100,7 +102,7 @@ class EngineHost:
             if self._life is not None:
                 await self._life.stop()
             for remote in self._remotes.values():
-                remote.died(f"the engine process of stage {remote.stage} was stopped")
+                remote.fail(f"the engine process of stage {remote.stage} was stopped")
 
     async def _release(self) -> None:
         if not any(remote.started for remote in self._remotes.values()):
@@ -143,10 +145,11 @@ class EngineHost:
         self.deaths += 1
         _log.error("%s: the engine process %s", self.name, reason)
         told = {remote: f"the engine process of stage {remote.stage} {reason}" for remote in self._remotes.values()}
-        for remote, sentence in told.items():
-            if remote.on_death is not None:
-                remote.on_death(sentence)
-        if self._on_death is not None:
-            self._on_death(f"the engine process {self.name} {reason}")
-        for remote, sentence in told.items():
-            remote.died(sentence)
+        try:
+            for remote, sentence in told.items():
+                remote.tell_death(sentence)
+            if self._on_death is not None:
+                self._on_death(f"the engine process {self.name} {reason}")
+        finally:
+            for remote, sentence in told.items():
+                remote.fail(sentence)

@@ -15,10 +15,13 @@ from duplex.engine.channel import Channel, close_fds
 from duplex.engine.process import ChildProcess
 from duplex.engine.pulse import Pulse
 from duplex.engine.wire import Load, LoadFailed, Ready, Stop, ToHost, ToProcess, decode_for_host
-from duplex.errors import ConnectorError, ControlError, StageError
+from duplex.errors import ControlError, DuplexError, StageError
 
-EXIT_S = 0.25
+EXIT_S = 1.0
 """How long, after its socket has closed, a process may take to say how it ended."""
+
+REAP_S = 10.0
+"""How long a killed process is waited for; one that a driver holds may never end."""
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
@@ -34,6 +37,7 @@ class HostSpec:
         options: for `engines`: what msgpack can say, a few kilobytes.
         arena_bytes: of the process's own arena.
         threads: of numerical libraries that ask the environment; None leaves it to them.
+        environment: further variables that libraries ask when they are loaded.
         cpus: cores that the process may run on; empty for all that this one may.
         load_s: seconds that loading may take.
         beat_s: seconds between two beats of the process.
@@ -48,6 +52,7 @@ class HostSpec:
     options: dict[str, Any] = field(default_factory=dict)
     arena_bytes: int = 64 << 20
     threads: int | None = None
+    environment: dict[str, str] = field(default_factory=dict)
     cpus: tuple[int, ...] = ()
     load_s: float = 120.0
     beat_s: float = 0.5
@@ -159,8 +164,10 @@ class Life:
         if self._spec.cpus:
             arguments.append(f"--cpus={','.join(map(str, self._spec.cpus))}")
         threads = self._spec.threads
-        environment = dict.fromkeys(_THREADS, str(threads)) if threads is not None else {}
-        await self._process.spawn("duplex.engine.child", arguments, fd=theirs.fileno(), environment=environment)
+        limits = dict.fromkeys(_THREADS, str(threads)) if threads is not None else {}
+        await self._process.spawn(
+            "duplex.engine.child", arguments, fd=theirs.fileno(), environment={**limits, **self._spec.environment}
+        )
 
     def send(self, message: ToProcess, fds: Sequence[int] = ()) -> None:
         """Say something to the process; after its end to nobody. Raises ControlError where it is too long."""
@@ -185,7 +192,7 @@ class Life:
         assert self._number is not None
         try:
             self._arenas.join(self._number, fd, arena_bytes, self.send)
-        except (ConnectorError, OSError) as error:
+        except (DuplexError, OSError) as error:
             close_fds((fd,))
             self._over_with(f"has no arena that can be mapped ({error})")
             return
@@ -219,6 +226,7 @@ class Life:
         if self._channel is not None and not self._over:
             self._channel.read(self._spec.most_waiting)  # What it said before counts.
         self._over_with(f"ended ({self._process.how})")
+        self._give_back()
 
     def _over_with(self, reason: str) -> None:
         """The end, whatever came first: nothing is heard of the process any more, it is killed, its arena is gone."""
@@ -230,12 +238,18 @@ class Life:
         if self._channel is not None:
             self._channel.close()
         self._process.signal(signal.SIGKILL)
-        if self._number is not None:
-            self._arenas.give_back(self._number)
+        if self._process.pid is None:
+            self._give_back()
         if not self._loaded.done():
             self._loaded.set_result(reason)
         if told:
             self._owner.ended(self, reason)
+
+    def _give_back(self) -> None:
+        """Its arena is gone, once it can neither read nor write any more: what it was reading is used anew from now."""
+        number, self._number = self._number, None
+        if number is not None:
+            self._arenas.give_back(number)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -258,8 +272,8 @@ class Life:
 
     async def _bury(self, reason: str) -> None:
         self._over_with(reason)
-        await self._process.gone()
+        await self.gone()
 
-    async def gone(self) -> None:
-        """Returns when nothing of a life that is over is left."""
-        await self._process.gone()
+    async def gone(self) -> bool:
+        """Whether nothing of a life that is over is left. The kernel may keep a killed process for a while."""
+        return await self._process.gone(REAP_S)

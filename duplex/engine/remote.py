@@ -36,10 +36,6 @@ class RemoteEngine:
         process: takes what is said to the engine.
         connector: where a payload that nobody wants is given back.
         on_start, on_stop: have the process run, and tell it that it need not for this engine.
-
-    Attributes:
-        on_death: called with the reason when the process has ended by itself. It is told before the sink hears of
-            the requests that it had; those that are aborted meanwhile fail no more.
     """
 
     def __init__(
@@ -52,7 +48,7 @@ class RemoteEngine:
         on_stop: Callable[[], Awaitable[None]],
     ) -> None:
         self.stage = stage
-        self.on_death: Callable[[str], None] | None = None
+        self._on_death: Callable[[str], None] | None = None
         self._process = process
         self._connector = connector
         self._on_start = on_start
@@ -95,6 +91,14 @@ class RemoteEngine:
             self.abort(fence)
         self._sink = None
         await self._on_stop()
+
+    def watch(self, on_death: Callable[[str], None]) -> None:
+        """Have `on_death` called with the reason, on the loop, whenever the process has ended by itself.
+
+        It is called before the sink hears of the requests that died, in the same callback of the loop; those that are
+        aborted meanwhile fail no more. An end that `stop` brought about is no death.
+        """
+        self._on_death = on_death
 
     async def restart(self) -> None:
         """Have the process run again after its death; does nothing where it runs. Raises StageError, StateError."""
@@ -154,7 +158,12 @@ class RemoteEngine:
         """The process tells what a session has cost it."""
         self._spent[session_id] = seconds
 
-    def died(self, reason: str) -> None:
+    def tell_death(self, reason: str) -> None:
+        """The process has ended by itself; `fail` follows."""
+        if self._on_death is not None:
+            self._on_death(reason)
+
+    def fail(self, reason: str) -> None:
         """The process is gone, by itself or because it was told to: every request that lives fails."""
         lost, self._open = self._open, {}
         for fence in lost:

@@ -6,7 +6,6 @@ import ctypes
 import itertools
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -236,6 +235,3 @@ def _is_control(fd: int) -> bool:
             return end.family == socket.AF_UNIX and end.type == socket.SOCK_SEQPACKET
     except OSError:
         return False
-
-
-NOT_A_FUNCTION = sys.version

@@ -139,7 +139,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def dies(self) -> None:
         self.rig.process.running = False
-        self.rig.engine.died("it ended (signal 9)")
+        self.rig.engine.fail("it ended (signal 9)")
         self.expected += len(self.open)
         self.open.clear()
 
@@ -180,7 +180,7 @@ def test_at_its_death_only_those_that_live_fail() -> None:
     rig.submit(FENCES[0])
     rig.submit(FENCES[1])
     rig.engine.abort(FENCES[0])
-    rig.engine.died("gone")
+    rig.engine.fail("gone")
     (event,) = rig.events
     assert isinstance(event, StageFailed)
     assert event.error.message == "gone; what it was working on is lost and can be asked for again"
@@ -218,7 +218,7 @@ def test_after_a_stop_nobody_is_told_anything() -> None:
     asyncio.run(rig.engine.stop())
     rig.output(FENCES[0])
     rig.finished(FENCES[0])
-    rig.engine.died("gone")
+    rig.engine.fail("gone")
     assert rig.events == []
     assert len(rig.connector) == 0
 
