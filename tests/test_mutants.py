@@ -1196,6 +1196,8 @@ MUTANTS = [
         '    if len(data) > MAX_BYTES:\n        raise ControlError(f"a message',
         '    if False:\n        raise ControlError(f"a message',
         "tests/engine/test_wire.py",
+    ),
+    Mutant(
         "a_former_life_is_believed",
         "orchestrator/pool.py",
         "or self.fleet[event.number].life != event.life:",

@@ -40,6 +40,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="duplex.engine.child", description="An engine process; the server starts it.")
     parser.add_argument("--fd", type=int, required=True, help="the control socket")
     parser.add_argument("--parent", type=int, required=True, help="process with which this one dies")
+    parser.add_argument("--name", default="engine", help="what it is called, for people who list processes")
     parser.add_argument("--cpus", default="", help="cores to run on, as 0,1,2")
     arguments = parser.parse_args(argv)
     bind_to(arguments.parent)

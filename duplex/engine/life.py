@@ -160,7 +160,7 @@ class Life:
         self.send(load, (ours.fd,))
 
     async def _spawn(self, theirs: socket.socket) -> None:
-        arguments = [f"--fd={theirs.fileno()}", f"--parent={os.getpid()}"]
+        arguments = [f"--fd={theirs.fileno()}", f"--parent={os.getpid()}", f"--name={self._name}"]
         if self._spec.cpus:
             arguments.append(f"--cpus={','.join(map(str, self._spec.cpus))}")
         threads = self._spec.threads
