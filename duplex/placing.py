@@ -74,19 +74,6 @@ class SharedConnector(ShmConnector):
         return dropped
 
 
-class _Process:
-    """What `Member` wants to know of an engine in a process: how it dies, and lives again."""
-
-    def __init__(self, engine: RemoteEngine) -> None:
-        self._engine = engine
-
-    def watch(self, on_death: Callable[[str], None]) -> None:
-        self._engine.on_death = on_death
-
-    async def restart(self) -> None:
-        await self._engine.restart()
-
-
 class PlacedPipeline:
     """A `Pipeline` whose stages are partly elsewhere. On the event loop.
 
@@ -149,7 +136,7 @@ class PlacedPipeline:
                         chance=chance,
                         pure=graph.stages[stage].pure,
                     ),
-                    members=[Member(engine=remote, life=_Process(remote)) for remote in remotes],
+                    members=[Member(engine=remote, life=remote) for remote in remotes],
                     connector=connector,
                     tasks=tasks,
                     clock=clock,
