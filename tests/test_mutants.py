@@ -199,6 +199,27 @@ MUTANTS = [
         "tests/session/test_reading.py",
     ),
     Mutant(
+        "a_session_is_deaf_for_ever",
+        "session/listening.py",
+        "return [*self.clear(), *self.open()]",
+        "return self.clear()",
+        "tests/session/test_core.py",
+    ),
+    Mutant(
+        "who_is_gone_is_still_believed",
+        "session/listening.py",
+        "        self.fence = self.fence.next()\n        self._listened",
+        "        self._listened",
+        "tests/session/test_core.py",
+    ),
+    Mutant(
+        "it_may_die_as_often_as_it_likes",
+        "session/core.py",
+        "if not again or len(recent) >= MOST_DEAF:",
+        "if not again:",
+        "tests/session/test_core.py",
+    ),
+    Mutant(
         "judgement_of_other_words_counts",
         "session/prompting.py",
         "whole = said is not None and self._reading.words(fence) == marked(said.text)",

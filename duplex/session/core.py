@@ -7,7 +7,7 @@ is not live any more is dropped, whichever way it comes.
 from __future__ import annotations
 
 from duplex.connector.payload import Completeness, EndOfTurn, Speech, Text, Transcript
-from duplex.errors import ClientError
+from duplex.errors import ClientError, EngineDied, ReplicaLost
 from duplex.session.answering import Answering
 from duplex.session.conversation import Conversation
 from duplex.session.effects import Effect, Release, Tell
@@ -47,6 +47,10 @@ from duplex.session.settings import SessionLimits, SessionSettings
 from duplex.session.turns import UserTurns
 from duplex.session.window import Window
 
+MOST_DEAF = 3
+DEAF_WINDOW_S = 60.0
+"""So many times in so many seconds the process that listens may die; once more, and the session ends."""
+
 
 class Session:
     """One conversation from open to close.
@@ -78,6 +82,7 @@ class Session:
         self.conversation = Conversation(max_items=limits.max_items, max_chars=limits.max_chars, window=window)
         self.conversation.configure(settings)
         self.listening = Listening(fence=fence, limits=limits, detection=settings.turn_detection)
+        self._deafened_at: list[float] = []
         self.answering = Answering(
             fence=fence, limits=limits, conversation=self.conversation, acknowledged=acknowledged
         )
@@ -256,7 +261,7 @@ class Session:
 
     def _failed(self, report: Failed, now: float) -> list[Effect]:
         if report.fence == self.listening.fence:
-            return self._close("failed", now)
+            return self._deafened(report, now)
         if report.fence in self._recognising:
             return self.turns.unrecognised(report.fence, str(report.error), now)
         if self.listening.hears(report.fence):
@@ -264,6 +269,16 @@ class Session:
         if self.answering.active_id is not None and report.fence == self.answering.fence:
             return self.prompting.failed(report, now)
         return []
+
+    def _deafened(self, report: Failed, now: float) -> list[Effect]:
+        """What listens has failed. Where only its process died another one can: from here on, and not too often."""
+        again = isinstance(report.error, (EngineDied, ReplicaLost))
+        recent = [at for at in self._deafened_at if now - at < DEAF_WINDOW_S]
+        if not again or len(recent) >= MOST_DEAF:
+            return self._close("failed", now)
+        self._deafened_at = [*recent, now]
+        lost = self.turns.lost(str(report.error), now) if self.listening.utterance is not None else []
+        return [*lost, *self.listening.open_again()]
 
     def _close(self, reason: str, now: float) -> list[Effect]:
         self.closed = True

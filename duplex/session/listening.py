@@ -126,6 +126,12 @@ class Listening:
         """Begin to listen."""
         return [Submit(fence=self.fence, stages=LISTENING)]
 
+    def open_again(self) -> list[Effect]:
+        """What listened is gone: another one begins with what comes next, and what came before is not listened to."""
+        self.fence = self.fence.next()
+        self._listened = self._asked = self.position
+        return [*self.clear(), *self.open()]
+
     def configure(self, detection: TurnDetection | None) -> None:
         """Use another way to end turns: at once, or from the next turn on where one has been detected that goes on.
 

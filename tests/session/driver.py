@@ -122,7 +122,8 @@ class Driver:
 
     @property
     def input(self) -> Fence:
-        return Fence("sess_t", 0, INPUT, 0)
+        """Of the newest request that listens."""
+        return [fence for fence in self.submitted if fence.lane == INPUT][-1]
 
     def hearings(self) -> list[Fence]:
         """Live recognitions, oldest first."""
@@ -197,10 +198,10 @@ class Driver:
             self.ended.add(fence)
         self.do(Completed(fence=fence, reason=reason, output_tokens=5))
 
-    def fail(self, fence: Fence) -> None:
+    def fail(self, fence: Fence, error: StageError | None = None) -> None:
         if self.live.pop(fence, None) is not None:
             self.ended.add(fence)
-        self.do(Failed(fence=fence, error=StageError("broke", stage="think")))
+        self.do(Failed(fence=fence, error=error or StageError("broke", stage="think")))
 
     # The independent account ----------------------------------------------------------------
 

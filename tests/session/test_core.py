@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from duplex.connector.payload import Transcript
-from duplex.errors import ClientError
+from duplex.errors import ClientError, EngineDied, StageError
+from duplex.session.core import DEAF_WINDOW_S, MOST_DEAF
 from duplex.session.effects import Abort, Effect, Feed, Play, Submit, Tell
 from duplex.session.events import (
     AppendAudio,
@@ -563,6 +564,53 @@ def test_when_listening_fails_the_session_ends_and_says_so() -> None:
     driver.fail(driver.input)
     assert driver.told(Closed)[0].reason == "failed"
     assert all(fence in driver.aborted or fence.lane == INPUT for fence in driver.submitted)
+
+
+def died() -> StageError:
+    return EngineDied("its process ended (signal 9)", stage="listen")
+
+
+def test_when_its_process_dies_another_one_listens_from_there_on() -> None:
+    driver = Driver()
+    driver.speak(10)
+    first = driver.input
+    driver.fail(first, died())
+    assert not driver.told(Closed)
+    assert "please say it again: listen: its process ended" in driver.told(Refused)[0].error.message
+    assert driver.input == first.next(), "what the former one still says is of another fence"
+    assert driver.core.listening.utterance is None
+    driver.speak(10)
+    driver.do(CommitAudio())
+    assert len(driver.told(AudioCommitted)) == 1
+
+
+def test_nothing_is_lost_where_nothing_was_said() -> None:
+    driver = Driver()
+    driver.fail(driver.input, died())
+    assert not driver.told(Closed)
+    assert not driver.told(Refused)
+
+
+def test_an_answer_goes_on_while_nobody_listens() -> None:
+    driver = Driver()
+    answering(driver, *["word "] * 4, seconds=0.5)
+    driver.pass_time(0.2)
+    driver.fail(driver.input, died())
+    assert driver.main is not None
+    assert not driver.told(Interrupted)
+
+
+def test_a_process_that_dies_again_and_again_ends_the_session() -> None:
+    driver = Driver()
+    for _ in range(MOST_DEAF):
+        driver.fail(driver.input, died())
+        driver.pass_time(1)
+    driver.pass_time(DEAF_WINDOW_S)
+    for _ in range(MOST_DEAF):
+        driver.fail(driver.input, died())
+        assert not driver.told(Closed)
+    driver.fail(driver.input, died())
+    assert driver.told(Closed)[0].reason == "failed"
 
 
 # Whoever listens ---------------------------------------------------------------------------------
