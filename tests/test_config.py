@@ -38,6 +38,15 @@ class TestSources:
         limits = load(flags={"max_sessions": "3", "idle_s": None}, environ=environ).limits
         assert (limits.max_sessions, limits.idle_s, limits.max_turn_s) == (3, 12.0, 21.0)
 
+    def test_async_chunk_is_the_graphs_own_choice_unless_it_is_set(self) -> None:
+        assert load(flags={}, environ={}).compute.async_chunk is None
+        assert load(flags={"async_chunk": "off"}, environ={}).compute.async_chunk == "off"
+        assert "compute.async_chunk is 'no': give one of on, off" in refusal(flags={"async_chunk": "no"})
+
+    def test_the_family_of_models_is_a_setting(self) -> None:
+        assert load(flags={}, environ={}).model == "voice"
+        assert load(flags={"model": "three-stages"}, environ={}).model == "three-stages"
+
     def test_every_type_from_text(self) -> None:
         environ = {
             "DUPLEX_PORT": "0",

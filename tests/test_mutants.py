@@ -24,6 +24,8 @@ ADMISSION = "tests/session/test_admission_machine.py"
 KERNEL = "tests/kernel"
 POOL = "tests/orchestrator/test_pool_machine.py"
 REPLICAS = "tests/orchestrator/test_replicas.py"
+MACHINE = "tests/orchestrator/test_orchestrator_machine.py"
+GRAPHFILE = "tests/orchestrator/test_graphfile.py"
 
 
 @dataclass(frozen=True)
@@ -324,7 +326,7 @@ MUTANTS = [
         "failure_leaves_other_stages_at_work",
         "orchestrator/core.py",
         "return [*self._abort(fence), RequestFailed(fence=fence, error=error)]",
-        "self._abort(fence)\n                return [RequestFailed(fence=fence, error=error)]",
+        "self._abort(fence)\n        return [RequestFailed(fence=fence, error=error)]",
         "tests/orchestrator",
     ),
     Mutant(
@@ -337,8 +339,8 @@ MUTANTS = [
     Mutant(
         "shared_payload_has_one_reader",
         "orchestrator/core.py",
-        "if len(readers) > 1:",
-        "if len(readers) > 2:",
+        "if readers > 1 else now",
+        "if readers > 2 else now",
         "tests/orchestrator",
     ),
     Mutant(
@@ -1315,6 +1317,90 @@ MUTANTS = [
         "            event: PoolEvent = Died(number=number, life=life, reason=reason)",
         "            return",
         REPLICAS,
+    ),
+    Mutant(
+        "no_chunk_waits_for_the_end",
+        "orchestrator/core.py",
+        "if edge.async_chunk:",
+        "if edge:",
+        MACHINE,
+    ),
+    Mutant(
+        "parked_chunks_never_go_on",
+        "orchestrator/core.py",
+        "for handle in target.parked.pop(event.stage, ()):",
+        "for handle in ():",
+        "tests/orchestrator/test_core.py",
+    ),
+    Mutant(
+        "parked_chunks_outlive_their_request",
+        "orchestrator/core.py",
+        "            *_discard(unread),\n",
+        "",
+        MACHINE,
+    ),
+    Mutant(
+        "who_is_parked_for_is_no_reader",
+        "orchestrator/core.py",
+        "readers = len(now) + len(later)",
+        "readers = len(now)",
+        MACHINE,
+    ),
+    Mutant(
+        "parking_has_one_place_more",
+        "orchestrator/core.py",
+        "elif target.waiting >= self._most_parked:",
+        "elif target.waiting > self._most_parked:",
+        MACHINE,
+    ),
+    Mutant(
+        "chunks_are_parked_for_who_has_finished",
+        "orchestrator/core.py",
+        "effects: list[Effect] = _discard(run.unpark())",
+        "effects: list[Effect] = []",
+        "tests/orchestrator/test_core.py",
+    ),
+    Mutant(
+        "chunks_are_parked_for_closed_input",
+        "orchestrator/core.py",
+        "_discard(run.unpark()) if event.last else []",
+        "[]",
+        "tests/orchestrator/test_core.py",
+    ),
+    Mutant(
+        "replicas_take_the_bytes_of_one",
+        "orchestrator/rules.py",
+        "stage.name: stage.replicas * stage.budget_bytes.get(device, 0)",
+        "stage.name: stage.budget_bytes.get(device, 0)",
+        "tests/orchestrator/test_graph.py",
+    ),
+    Mutant(
+        "a_cycle_is_found_where_it_begins",
+        "orchestrator/rules.py",
+        "last = max(",
+        "last = min(",
+        GRAPHFILE,
+    ),
+    Mutant(
+        "memory_joins_replicas",
+        "orchestrator/spec.py",
+        "self.host == other.host and self.replicas == 1",
+        "self.host == other.host",
+        "tests/orchestrator/test_graph.py",
+    ),
+    Mutant(
+        "the_wrong_one_of_two_budgets_is_blamed",
+        "orchestrator/graphfile.py",
+        "if type(number) is not int",
+        "if number",
+        GRAPHFILE,
+    ),
+    Mutant(
+        "a_text_that_ends_in_quotes_goes_on",
+        "orchestrator/toml_lines.py",
+        '""""{0,2}',
+        '"""',
+        "tests/orchestrator/test_toml_lines.py",
     ),
 ]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from duplex.connector.payload import Kind
@@ -67,3 +70,52 @@ def test_refuses_plans_that_lead_nowhere() -> None:
         graph.plan(["hear"])
     with pytest.raises(GraphError, match="final output"):
         graph.plan(["talk"])
+
+
+def test_what_shares_a_process() -> None:
+    def placed(**where: Any) -> StageSpec:
+        return replace(THINK, **where)
+
+    alone, apart = placed(), placed(placement="process")
+    assert alone.shares_process(placed(name="other"))
+    assert not alone.shares_process(apart)
+    assert not apart.shares_process(alone)
+    assert placed(placement="process", host="h").shares_process(placed(name="o", placement="process", host="h"))
+    assert not placed(placement="process", host="h").shares_process(placed(placement="process", host="i"))
+    # A session may be bound to the first replica for one stage and to the second for the other.
+    many = placed(placement="process", host="h", replicas=2)
+    assert not many.shares_process(placed(name="o", placement="process", host="h", replicas=2))
+
+
+def test_hosts_are_the_processes_there_will_be() -> None:
+    stages = [
+        replace(THINK, placement="process", host="speech"),
+        replace(TALK, placement="process"),
+        replace(WAV, placement="process", host="speech"),
+    ]
+    graph = StageGraph(name="g", stages=stages, edges=[WRITES, SOUNDS])
+    assert graph.hosts == {"speech": ("think", "code2wav"), "talk": ("talk",)}
+    assert StageGraph(name="g", stages=[THINK, TALK, WAV], edges=[WRITES, SOUNDS]).hosts == {}
+
+
+def test_async_chunk_is_switched_for_all_edges_but_those_of_the_session() -> None:
+    ear = stage("ear", Kind.PCM, Kind.PCM, lifetime="session")
+    mind = stage("mind", Kind.PCM, Kind.SPEECH, lifetime="session", final=True)
+    edges = [WRITES, replace(SOUNDS, async_chunk=False), Edge(source="ear", target="mind", kind=Kind.PCM)]
+    graph = StageGraph(name="g", stages=[THINK, TALK, WAV, ear, mind], edges=edges, devices={"cpu": 1})
+    assert [edge.async_chunk for edge in graph.with_async_chunk(False).edges] == [False, False, True]
+    assert [edge.async_chunk for edge in graph.with_async_chunk(True).edges] == [True, True, True]
+    assert graph.with_async_chunk(False).devices == {"cpu": 1}
+
+
+def test_every_replica_takes_its_bytes() -> None:
+    twice = replace(TALK, placement="process", replicas=2, budget_bytes={"gpu": 6})
+    with pytest.raises(
+        GraphError, match=r"device gpu has 16 bytes, and its stages take 17 \(think 5, talk 12\): lower"
+    ):
+        StageGraph(
+            name="g",
+            stages=[replace(THINK, budget_bytes={"gpu": 5}), twice, WAV],
+            edges=[WRITES, SOUNDS],
+            devices={"gpu": 16},
+        )

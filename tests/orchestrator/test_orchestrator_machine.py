@@ -37,7 +37,7 @@ KINDS = {"think": Kind.TEXT, "talk": Kind.SPECTRUM, "code2wav": Kind.VOICED}
 PLANS = [("think", "talk", "code2wav"), ("think",), ("talk", "code2wav")]
 FINALS = {"think", "code2wav"}
 TARGETS = {"think": "talk", "talk": "code2wav"}
-MOST_PARKED = 3
+MOST_PARKED = 2
 
 
 class OrchestratorMachine(RuleBasedStateMachine):
@@ -125,9 +125,9 @@ class OrchestratorMachine(RuleBasedStateMachine):
         self.alive.pop(fence, None)
         assert not any(one == fence for one, _ in self.running), "ended with a stage still at work"
 
-    def fences(self) -> list[Fence]:
-        """Every fence there has been, and one to come; the live ones more often, as what matters happens to them."""
-        return [*sorted(self.alive) * 3, *(Fence("s", 0, MAIN, epoch) for epoch in range(self.epoch + 2))]
+    def fences(self, *, live: int = 8) -> list[Fence]:
+        """Every fence there has been, and one to come; each `live` one more often, as what matters happens to them."""
+        return [*sorted(self.alive) * live, *(Fence("s", 0, MAIN, epoch) for epoch in range(self.epoch + 2))]
 
     def handle(self, fence: Fence, kind: Kind) -> Handle:
         self.keys += 1
@@ -172,7 +172,25 @@ class OrchestratorMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), stage=st.sampled_from(sorted(KINDS)))
     def output(self, data: st.DataObject, stage: str) -> None:
-        fence = data.draw(st.sampled_from(self.fences()))
+        self.makes(data.draw(st.sampled_from(self.fences())), stage)
+
+    @rule(data=st.data(), chunks=st.integers(0, 4), ends=st.booleans())
+    def work(self, data: st.DataObject, chunks: int, ends: bool) -> None:
+        """A stage that is at work does what it should; there is one."""
+        if not self.running:
+            self.admit(data.draw(st.sampled_from(PLANS)))
+        fence, stage = data.draw(st.sampled_from(sorted(self.running)))
+        for _ in range(chunks):
+            self.makes(fence, stage)
+        if ends:
+            self.ends(fence, stage, "stop")
+
+    @rule(data=st.data(), chunks=st.integers(0, 2))
+    def more_work(self, data: st.DataObject, chunks: int) -> None:
+        """Twice as likely as anything that ends a request."""
+        self.work(data, chunks, True)
+
+    def makes(self, fence: Fence, stage: str) -> None:
         handle = self.handle(fence, KINDS[stage])
         live = (fence, stage) in self.running
         target = TARGETS.get(stage, "")
@@ -189,7 +207,9 @@ class OrchestratorMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), stage=st.sampled_from(sorted(KINDS)), reason=st.sampled_from(["stop", "length"]))
     def finish(self, data: st.DataObject, stage: str, reason: str) -> None:
-        fence = data.draw(st.sampled_from(self.fences()))
+        self.ends(data.draw(st.sampled_from(self.fences())), stage, reason)
+
+    def ends(self, fence: Fence, stage: str, reason: str) -> None:
         if (fence, stage) in self.running:
             self.finished.add((fence, stage))
             self.running.discard((fence, stage))
@@ -205,7 +225,7 @@ class OrchestratorMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), stage=st.sampled_from(sorted(KINDS)))
     def fail(self, data: st.DataObject, stage: str) -> None:
-        fence = data.draw(st.sampled_from(self.fences()))
+        fence = data.draw(st.sampled_from(self.fences(live=1)))
         others = set(self.alive) - {fence}
         was_alive = fence in self.alive
         # A stage that fails is gone, whether or not it is told to stop.
@@ -215,7 +235,7 @@ class OrchestratorMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def abort(self, data: st.DataObject) -> None:
-        fence = data.draw(st.sampled_from(self.fences()))
+        fence = data.draw(st.sampled_from(self.fences(live=1)))
         effects = self.do(Abort(fence=fence))
         quiet = all(isinstance(effect, AbortStage | Discard) for effect in effects)
         assert quiet, "an aborted request says nothing more"

@@ -106,7 +106,8 @@ def paths(value: object, path: Path = ()) -> set[Path]:
 
 TEXTS = st.text(alphabet="ab#[]{}=,.'\"\\\n ", max_size=8)
 QUOTED = TEXTS.map(lambda text: '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"')
-LONG = TEXTS.map(lambda text: '"""' + text.replace("\\", "\\\\").replace('"', '\\"') + '"""')
+ENDS = st.sampled_from(['"""', '""""', '"""""'])
+LONG = st.builds(lambda text, end: '"""' + text.replace("\\", "\\\\").replace('"', '\\"') + end, TEXTS, ENDS)
 LITERAL = TEXTS.map(lambda text: "'" + text.replace("'", "").replace("\n", "") + "'")
 SCALARS = st.one_of(QUOTED, LONG, LITERAL, st.sampled_from(["1", "-1.5e3", "true", "1979-05-27 07:32:00", "inf"]))
 GAPS = st.sampled_from(["", " ", "\n", " # ] } = [[x]]\n  "])
