@@ -15,7 +15,7 @@ from duplex.engine.host import EngineHost
 from duplex.engine.life import HostSpec
 from duplex.engine.remote import RemoteEngine
 from duplex.models.family import Family, Pipeline, Resources
-from duplex.models.hosted import options
+from duplex.models.hosted import SPEC, Hosted
 from duplex.models.store import ModelStore
 from duplex.orchestrator.graph import StageGraph
 from duplex.orchestrator.member import Member
@@ -30,7 +30,6 @@ from duplex.state.store import StateStore
 SERVER = 0
 """The number of the server's own arena."""
 
-ENGINES = "duplex.models.hosted:engines"
 CONNECTOR = "duplex.connector.shm:ShmConnector"
 
 ARENA_BYTES = 32 << 20
@@ -108,9 +107,20 @@ class PlacedPipeline:
         self._remotes: dict[str, list[RemoteEngine]] = {}
         for name, stages in graph.hosts.items():
             spec = HostSpec(
-                engines=ENGINES,
+                engines=SPEC,
                 connector=CONNECTOR,
-                options=options(stages, name=models.name, store=store, resources=resources),
+                options=Hosted(
+                    family=models.name,
+                    stages=stages,
+                    models_dir=str(store.directory),
+                    models_owned=store.owned,
+                    sessions=resources.sessions,
+                    workers=resources.workers,
+                    prefix_caches=resources.prefix_caches,
+                    context_tokens=resources.context_tokens,
+                    llama_threads=resources.llama_threads,
+                    llama_batch_threads=resources.llama_batch_threads,
+                ).options(),
                 arena_bytes=ARENA_BYTES,
                 threads=THREADS,
             )

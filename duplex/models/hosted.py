@@ -1,4 +1,4 @@
-"""A family's stages in an engine process: what the process builds, by what the server tells it."""
+"""A family's engines in an engine process: what the process is told to call, and with what."""
 
 from __future__ import annotations
 
@@ -11,66 +11,68 @@ import msgspec
 
 from duplex.connector.base import Connector, Handle
 from duplex.engine.base import Engine, Sink, StageRequest
+from duplex.errors import FamilyError
 from duplex.heap import keep_small
 from duplex.models.family import Pipeline, Resources
 from duplex.models.registry import family
 from duplex.models.store import ModelStore
 from duplex.session.fence import Fence
 
+SPEC = "duplex.models.hosted:engines"
+"""The name of `engines`, for whoever starts the process."""
 
-class Hosted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process is told: the family, its stages there, and `Resources` but for what the process itself has."""
+
+class Hosted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which engines, and what they may use; numbers and names only, since it travels.
+
+    Attributes:
+        family: its name.
+        stages: those of this process.
+        models_dir, models_owned: of the model store.
+        sessions, workers, prefix_caches, context_tokens, llama_threads, llama_batch_threads: see `Resources`.
+    """
 
     family: str
     stages: tuple[str, ...]
     models_dir: str
-    owned: bool
+    models_owned: bool
     sessions: int
-    workers: int
-    prefix_caches: int
-    context_tokens: int
-    llama_threads: int
-    llama_batch_threads: int
+    workers: int = 2
+    prefix_caches: int = 4
+    context_tokens: int = 2048
+    llama_threads: int = 1
+    llama_batch_threads: int = 1
+
+    def options(self) -> dict[str, Any]:
+        """The same as a message may carry it."""
+        options: dict[str, Any] = msgspec.to_builtins(self)
+        return options
 
 
-def options(stages: tuple[str, ...], *, name: str, store: ModelStore, resources: Resources) -> dict[str, Any]:
-    """`Hosted` as a message can carry it."""
-    hosted = Hosted(
-        family=name,
-        stages=stages,
-        models_dir=str(store.directory),
-        owned=store.owned,
-        sessions=resources.sessions,
-        workers=resources.workers,
-        prefix_caches=resources.prefix_caches,
-        context_tokens=resources.context_tokens,
-        llama_threads=resources.llama_threads,
-        llama_batch_threads=resources.llama_batch_threads,
-    )
-    return {str(key): value for key, value in msgspec.to_builtins(hosted).items()}
-
-
-def engines(connector: Connector, given: dict[str, Any]) -> Mapping[str, Engine]:
-    """The engines of this process, by stage.
+def engines(connector: Connector, options: dict[str, Any]) -> Mapping[str, Engine]:
+    """Engines by stage, nothing of them loaded yet.
 
     Raises:
-        FamilyError, ModelStoreError: the family or one of its files is not here.
+        FamilyError: the options are not those of a `Hosted`, or there is no such family.
+        ModelStoreError: a model file is not here.
     """
     keep_small()
-    hosted = msgspec.convert(given, Hosted)
-    pipeline = family(hosted.family).build(
-        hosted.stages,
-        Resources(
-            path=ModelStore(Path(hosted.models_dir), owned=hosted.owned).path,
-            connector=connector,
-            sessions=hosted.sessions,
-            workers=hosted.workers,
-            prefix_caches=hosted.prefix_caches,
-            context_tokens=hosted.context_tokens,
-            llama_threads=hosted.llama_threads,
-            llama_batch_threads=hosted.llama_batch_threads,
-        ),
+    try:
+        hosted = msgspec.convert(options, Hosted)
+    except msgspec.ValidationError as fault:
+        raise FamilyError(f"an engine process was given wrong options: {fault}; make them by Hosted") from fault
+    store = ModelStore(Path(hosted.models_dir), owned=hosted.models_owned)
+    resources = Resources(
+        path=store.path,
+        connector=connector,
+        sessions=hosted.sessions,
+        workers=hosted.workers,
+        prefix_caches=hosted.prefix_caches,
+        context_tokens=hosted.context_tokens,
+        llama_threads=hosted.llama_threads,
+        llama_batch_threads=hosted.llama_batch_threads,
     )
+    pipeline = family(hosted.family).build(hosted.stages, resources)
     running = set(pipeline.engines)
     return {stage: HostedEngine(stage, engine, pipeline, running) for stage, engine in pipeline.engines.items()}
 

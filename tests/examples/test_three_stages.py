@@ -8,12 +8,15 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from duplex.connector.memory import MemoryConnector
 from duplex.connector.payload import Message, Prompt, Text, Voiced
+from duplex.errors import FamilyError
 from duplex.models.family import Family, Resources
+from duplex.models.hosted import SPEC, Hosted, engines
 from duplex.models.registry import GROUP, family
 from duplex.orchestrator.core import Deliver, Orchestrator, RequestCompleted
 from duplex.orchestrator.graph import StageGraph
@@ -95,6 +98,18 @@ async def test_words_become_audio(sings: Family, async_chunk: bool) -> None:
     assert [note.text_end for note in audio] == [len(" ".join(words[:count])) + 1 for count in range(1, 6)]
     assert all(len(note.samples) == note.rate_hz // 5 and np.abs(note.samples).max() > 5000 for note in audio)
     assert np.array_equal(audio[0].samples, audio[1].samples), "the same word is the same note"
+
+
+def test_a_process_can_have_some_of_its_stages(sings: Family, tmp_path: Path) -> None:
+    hosted = Hosted(
+        family=sings.name, stages=("notes", "audio"), models_dir=str(tmp_path), models_owned=True, sessions=1
+    )
+    travelled = msgspec.msgpack.decode(msgspec.msgpack.encode(hosted.options()))
+    module, _, function = SPEC.partition(":")
+    assert getattr(sys.modules[module], function) is engines
+    assert engines(MemoryConnector(budget_bytes=1), travelled).keys() == {"notes", "audio"}
+    with pytest.raises(FamilyError, match=r"was given wrong options: .*sessions"):
+        engines(MemoryConnector(budget_bytes=1), {**travelled, "sessions": "many"})
 
 
 def test_it_is_about_a_hundred_lines() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import tomllib
 from pathlib import Path
@@ -120,6 +121,6 @@ async def test_a_family_without_a_conversation_is_refused_by_the_server(
 ) -> None:
     install(tmp_path, monkeypatch, family="toy", source=TOY.format(name="toy"))
     with pytest.raises(ConfigError, match="family `toy` has no stage code2wav, endpoint, hear, talk, think, which a"):
-        Server(ServerConfig(model="toy"))
+        Server(ServerConfig(model="toy"), asyncio.TaskGroup())
     with pytest.raises(FamilyError, match="there is no model family `tooy`: did you mean toy"):
-        Server(ServerConfig(model="tooy"))
+        Server(ServerConfig(model="tooy"), asyncio.TaskGroup())
