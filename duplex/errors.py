@@ -13,6 +13,7 @@ DuplexError
 ├── ConnectorError
 │   ├── StaleFence         a payload was made under a fence that has been retired
 │   ├── UnknownHandle      a handle names no payload (already fetched, dropped, or never put)
+│   ├── PeerGone           a payload was in a process that has ended
 │   ├── ConnectorFull      the byte budget of a connector is spent
 │   ├── ConnectorClosed    the connector has been closed, or the one on the other side has
 │   └── MalformedPayload   bytes that should be a payload are none, or a payload is not what its kind says
@@ -126,6 +127,10 @@ class StaleFence(ConnectorError):
 
 class UnknownHandle(ConnectorError):
     """The handle names no payload: already fetched, dropped with its fence, or never put."""
+
+
+class PeerGone(ConnectorError):
+    """The payload was in the memory of a process that has ended, and is wanted: whoever needed it has failed."""
 
 
 class ConnectorFull(ConnectorError):

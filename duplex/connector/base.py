@@ -67,6 +67,7 @@ class Connector(Protocol):
 
         Raises:
             UnknownHandle: already taken, or dropped with its fence.
+            PeerGone: it was in a process that has ended.
         """
 
     def share(self, handle: Handle, readers: int) -> None:

@@ -26,7 +26,7 @@ from duplex.connector.payload import Kind, Payload, Voiced
 from duplex.connector.retired import RetiredFences
 from duplex.connector.slots import MAX_TAKES, PROCESSES
 from duplex.connector.window import Window
-from duplex.errors import ConfigError, ConnectorClosed, MalformedPayload, StaleFence, UnknownHandle
+from duplex.errors import ConfigError, ConnectorClosed, MalformedPayload, PeerGone, StaleFence, UnknownHandle
 from duplex.session.fence import Fence
 
 
@@ -148,7 +148,8 @@ class ShmConnector:
         take it at the same moment both may get it, so control gives a handle to one, or shares it.
 
         Raises:
-            UnknownHandle: already taken, dropped with its fence, or its process has ended.
+            UnknownHandle: already taken, or dropped with its fence.
+            PeerGone: its process has ended.
             MalformedPayload: its bytes are none.
         """
         place = handle.place
@@ -160,7 +161,7 @@ class ShmConnector:
                 raise UnknownHandle(f"{handle.fence} has been retired")
             window = self._windows.get(place.owner)
             if window is None:
-                raise UnknownHandle(f"process {place.owner} has ended, or was never made known: its payloads are gone")
+                raise PeerGone(f"process {place.owner} has ended, or was never made known: its payloads are gone")
             take = window.take(place)
         try:
             header, base = window.bytes(place)

@@ -16,7 +16,7 @@ from duplex.engine.base import Sink, StageEvent, StageFailed, StageFinished, Sta
 from duplex.engine.live import Chunk, LiveRequest
 from duplex.engine.pool import WorkerPool
 from duplex.engine.worker import Usage, WorkerFactory
-from duplex.errors import DuplexError, PoolFull, StageError, StaleFence, StateError, UnknownHandle
+from duplex.errors import ConnectorError, DuplexError, PoolFull, StageError, StaleFence, StateError, UnknownHandle
 from duplex.session.fence import Fence
 
 _log = logging.getLogger(__name__)
@@ -198,7 +198,7 @@ class PooledEngine:
 
     def _discard(self, handle: Handle | None) -> None:
         if handle is not None:
-            with suppress(UnknownHandle):
+            with suppress(ConnectorError):  # gone with its fence, or with the process that it was in
                 self._connector.take(handle)
 
     def _failure(self, fence: Fence, message: str) -> StageFailed:

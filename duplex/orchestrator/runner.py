@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from duplex.connector.base import Connector, Handle
 from duplex.engine.base import Engine, StageEvent, StageFinished, StageOptions, StageOutput
-from duplex.errors import GraphError, UnknownHandle
+from duplex.errors import ConnectorError, GraphError
 from duplex.orchestrator.core import (
     Abort,
     AbortStage,
@@ -152,7 +152,7 @@ class OrchestratorRunner:
             case ShareHandle(handle=handle, readers=readers):
                 self._connector.share(handle, readers)
             case Discard(handle=handle):
-                with contextlib.suppress(UnknownHandle):  # It may have been dropped with its fence already.
+                with contextlib.suppress(ConnectorError):  # Dropped with its fence, or with the process it was in.
                     self._connector.take(handle)
             case Deliver(fence=fence):
                 if (receiver := self._receivers.get(fence)) is not None:

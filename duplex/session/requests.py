@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from duplex.connector.base import Connector, Handle
 from duplex.connector.payload import Completeness, EndOfTurn, Payload, Pcm, Speech, Text, Transcript, Voiced
-from duplex.errors import ConnectorFull, StageError, StaleFence, UnknownHandle
+from duplex.errors import ConnectorFull, EngineDied, PeerGone, StageError, StaleFence, UnknownHandle
 from duplex.orchestrator.core import Deliver, RequestCompleted, RequestFailed
 from duplex.orchestrator.runner import OrchestratorRunner, Report
 from duplex.session.effects import Feed, Submit, Update
@@ -149,4 +149,8 @@ class Requests:
             return self._connector.take(handle)
         except UnknownHandle:
             self._counters["stale_output"] += 1
+            return None
+        except PeerGone as gone:
+            # Its request may have ended well: what it made is lost all the same.
+            self._report(Failed(fence=handle.fence, error=EngineDied(str(gone), stage=str(handle.kind))))
             return None

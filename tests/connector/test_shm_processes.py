@@ -16,7 +16,7 @@ import pytest
 from duplex.connector.base import Handle
 from duplex.connector.payload import Latents, Tensor, Text
 from duplex.connector.shm import ShmConnector
-from duplex.errors import ConnectorFull, StaleFence, UnknownHandle
+from duplex.errors import ConnectorFull, PeerGone, StaleFence, UnknownHandle
 from duplex.session.fence import Fence
 from tests.connector.holder import ARENA_BYTES, holder
 
@@ -66,7 +66,7 @@ def test_a_dead_owner_is_known_at_once_and_what_was_taken_stays(connector: ShmCo
         view = connector.take(first)
         dying.kill()
         connector.drop_peer(1)
-        with pytest.raises(UnknownHandle, match="process 1 has ended"):
+        with pytest.raises(PeerGone, match="process 1 has ended"):
             connector.take(second)
         assert isinstance(view, Latents)
         assert (view.tensors[0].array() == 42).all()

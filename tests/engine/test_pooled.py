@@ -20,7 +20,7 @@ from duplex.engine.base import StageEvent, StageFailed, StageFinished, StageOutp
 from duplex.engine.pool import Job, WorkerPool
 from duplex.engine.pooled import PooledEngine
 from duplex.engine.worker import Emit, Usage, Waiting
-from duplex.errors import PoolFull, StageError, StaleFence, StateError
+from duplex.errors import PeerGone, PoolFull, StageError, StaleFence, StateError
 from duplex.session.fence import Fence
 
 WAIT_S = 10
@@ -72,6 +72,8 @@ class ScriptedWorker:
                 raise StageError("out of places", stage="echo")
             if verb == "stale":
                 raise StaleFence("over")
+            if verb == "peer-gone":
+                raise PeerGone("process 2 has ended")
             self.refused = not emit(Text(text=payload.text, start=payload.start))
         finally:
             self.entered = False
@@ -241,6 +243,16 @@ def test_a_stage_error_of_the_worker_is_passed_on_as_it_is() -> None:
     (failed,) = bench.said
     assert isinstance(failed, StageFailed)
     assert failed.error.message == "out of places"
+
+
+def test_input_that_was_in_a_process_which_has_ended_fails_the_request() -> None:
+    bench = Bench()
+    bench.submit(fence(1))
+    bench.update(fence(1), "peer-gone")
+    bench.pool.run_all()
+    (failed,) = bench.said
+    assert isinstance(failed, StageFailed)
+    assert failed.error.message == "process 2 has ended"
 
 
 def test_a_factory_that_raises_fails_the_request() -> None:

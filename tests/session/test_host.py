@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
-from duplex.connector.payload import Payload
-from duplex.errors import AdmissionRefused, ClientError, StageError
+from duplex.connector.base import Handle
+from duplex.connector.payload import Payload, Voiced
+from duplex.errors import AdmissionRefused, ClientError, PeerGone, StageError
 from duplex.session import runner
 from duplex.session.events import AppendAudio, ClearAudio, Close, CreateItem, CreateResponse
 from duplex.session.fence import MAIN, Fence
@@ -236,6 +237,28 @@ async def test_a_failing_stage_fails_its_answer_alone() -> None:
         thinks(payload, say)
 
     async with world(think=thinks_once, code2wav=voices(1, 240)) as here, here.host.open() as port:
+        statuses = []
+        for _ in range(2):
+            await port.send(typed("Well?"))
+            await port.send(CreateResponse())
+            done = (await until(port, ResponseDone))[-1]
+            assert isinstance(done, ResponseDone)
+            statuses.append(done.response.status)
+        assert statuses == ["failed", "completed"]
+
+
+async def test_audio_that_was_lost_with_its_process_fails_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with world(code2wav=voices(10, 2400)) as here, here.host.open() as port:
+        take, gone = here.connector.take, []
+
+        def taken(handle: Handle) -> Payload:
+            payload = take(handle)
+            if isinstance(payload, Voiced) and not gone:
+                gone.append(handle)
+                raise PeerGone("process 3 has ended")
+            return payload
+
+        monkeypatch.setattr(here.connector, "take", taken)
         statuses = []
         for _ in range(2):
             await port.send(typed("Well?"))
