@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from latency_bench import machine
-from latency_bench.micro import handover
+from latency_bench.micro import handover, hop
 from latency_bench.table import Report
 
 SUMMARY = "stages in processes of their own: what lies between them"
@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> Report:
         settings={"repetitions": f"{arguments.scale:g} of the usual"},
     )
     report.rows += handover.rows(scale=arguments.scale)
+    report.rows += hop.rows(max(10, round(hop.HOPS * arguments.scale)))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(report.as_json(), indent=1, ensure_ascii=False) + "\n")
     return report
