@@ -26,6 +26,7 @@ POOL = "tests/orchestrator/test_pool_machine.py"
 REPLICAS = "tests/orchestrator/test_replicas.py"
 MACHINE = "tests/orchestrator/test_orchestrator_machine.py"
 GRAPHFILE = "tests/orchestrator/test_graphfile.py"
+SHARED = "tests/connector/test_shm_machine.py"
 
 
 @dataclass(frozen=True)
@@ -1401,6 +1402,90 @@ MUTANTS = [
         '""""{0,2}',
         '"""',
         "tests/orchestrator/test_toml_lines.py",
+    ),
+    Mutant(
+        "bytes_that_are_read_are_given_back",
+        "connector/slots.py",
+        "return row[at - 1], row[at - 1] != row[at + _ROW - 1]",
+        "return row[at - 1], False",
+        SHARED,
+    ),
+    Mutant(
+        "a_cell_of_another_generation_counts",
+        "connector/slots.py",
+        "        if words[word] != generation:\n            return Claim.GONE\n        row, tag",
+        "        row, tag",
+        SHARED,
+    ),
+    Mutant(
+        "a_payload_is_taken_twice",
+        "connector/slots.py",
+        "if counts and sum(counts.values()) >= self.readers(slot, generation):",
+        "if False:",
+        SHARED,
+    ),
+    Mutant(
+        "the_dead_read_for_ever",
+        "connector/arena.py",
+        "            self.table.excuse(slot.number, slot.generation, number)",
+        "            pass",
+        SHARED,
+    ),
+    Mutant(
+        "tags_that_begin_anew_find_old_cells",
+        "connector/arena.py",
+        "            self.table.clear(number)\n            generation += 1",
+        "            pass",
+        "tests/connector/test_shm.py",
+    ),
+    Mutant(
+        "a_payload_that_is_written_is_given_back",
+        "connector/arena.py",
+        "        if slot.writing:\n            return False\n",
+        "",
+        "tests/connector/test_shm.py",
+    ),
+    Mutant(
+        "a_retired_fence_is_read_by_a_peer",
+        "connector/shm.py",
+        "            if self._retired.has(handle.fence):\n                raise UnknownHandle",
+        "            if False:\n                raise UnknownHandle",
+        SHARED,
+    ),
+    Mutant(
+        "a_full_arena_does_not_look_who_is_done",
+        "connector/arena.py",
+        "            self.sweep()\n            offset = self._extents",
+        "            offset = self._extents",
+        "tests/connector/test_shm.py",
+    ),
+    Mutant(
+        "neighbours_stay_apart",
+        "connector/extents.py",
+        "if number and self._ends[number - 1] == start:",
+        "if False:",
+        "tests/connector/test_extents.py",
+    ),
+    Mutant(
+        "an_earlier_turn_is_not_retired_with_the_later",
+        "connector/retired.py",
+        "newest is not None and not fence.outdates(newest)",
+        "newest == fence",
+        SHARED,
+    ),
+    Mutant(
+        "arrays_of_any_dtype_are_samples",
+        "connector/codec.py",
+        "    if DTYPES[name] is not dtype or len(shape) != axes:",
+        "    if len(shape) != axes:",
+        "tests/connector/test_codec.py",
+    ),
+    Mutant(
+        "views_of_one_process_are_released_once",
+        "connector/window.py",
+        "        while count != len(done):\n            count = len(done)\n",
+        "        while count != 1:\n            count = 1\n",
+        "tests/connector/test_shm.py",
     ),
 ]
 

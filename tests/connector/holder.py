@@ -66,6 +66,14 @@ def holder(connector: ShmConnector, number: int, mode: str = "hold") -> Iterator
             process.wait()
 
 
+def dies(connector: ShmConnector) -> None:
+    """Do as if the process of `connector` were dead: what it reads it never releases."""
+    for window in connector._windows.values():
+        for take in window.takes:
+            take._ref = None
+        window.takes.clear()
+
+
 def _tell(sock: socket.socket, connector: ShmConnector) -> None:
     socket.send_fds(sock, [str(connector.arena_bytes).encode()], [connector.fd])
 

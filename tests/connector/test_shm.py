@@ -13,7 +13,7 @@ import pytest
 from duplex.connector import shm
 from duplex.connector.arena import MIN_BYTES, Geometry
 from duplex.connector.base import Handle, Place
-from duplex.connector.payload import Kind, Latents, Pcm, Tensor, Text, Voiced
+from duplex.connector.payload import Kind, Latents, Payload, Pcm, Tensor, Text, Voiced
 from duplex.connector.shm import ShmConnector
 from duplex.errors import (
     ConfigError,
@@ -26,6 +26,7 @@ from duplex.errors import (
     UnknownHandle,
 )
 from duplex.session.fence import Fence
+from tests.connector.holder import dies
 
 FENCE = Fence("s", 0, "main", 0)
 WORD = Text(text="word", start=0)
@@ -198,11 +199,12 @@ def test_a_full_arena_refuses_and_goes_on(pair: Pair) -> None:
     room = Geometry.of(MIN_BYTES).payloads
     with pytest.raises(ConnectorFull, match=f"0 of {room} in 0 of 16 slots"):
         one.put(FENCE, latents(room))
-    views = [other.take(one.put(FENCE, latents(1))) for _ in range(16)]
+    views: list[Payload] = [other.take(one.put(FENCE, latents(1))) for _ in range(16)]
     with pytest.raises(ConnectorFull, match="16 of 16 slots"):
         one.put(FENCE, WORD)
-    del views[7]
-    one.put(FENCE, WORD)
+    for number in range(16):
+        views[number] = latents()  # Lets go of one, wherever it stands in the row of those that are looked at.
+        views[number] = other.take(one.put(FENCE, latents(1)))
     one.retire(FENCE)
     views.clear()
     large = one.put(FENCE.next(), latents(room - 64))
@@ -211,9 +213,12 @@ def test_a_full_arena_refuses_and_goes_on(pair: Pair) -> None:
 
 
 def test_the_tags_of_cells_begin_anew() -> None:
-    """Generations beyond 24 bits: what stands in the cells of old ones counts for none of the new."""
-    with ShmConnector(0, MIN_BYTES, first_generation=(1 << 24) - 3) as one:
-        for _ in range(6):
+    """What stands in the cell of a process that has not come since counts for no generation that is 24 bits later."""
+    with ShmConnector(0, MIN_BYTES, first_generation=0) as one, ShmConnector(1, MIN_BYTES) as other:
+        other.add_peer(0, one.fd, one.arena_bytes)
+        other.take(one.put(FENCE, WORD))
+        one._arena._generations = [(1 << 24) - 2] * 16
+        for _ in range(4):
             handle = one.put(FENCE, latents(5))
             view = one.take(handle)
             with pytest.raises(UnknownHandle):
@@ -228,7 +233,7 @@ def test_a_number_is_used_again_while_a_payload_is_shared(pair: Pair) -> None:
     handle = one.put(FENCE, latents(5))
     one.share(handle, 3)
     lost = other.take(handle)
-    other._windows[0].takes.clear()  # It dies and releases nothing.
+    dies(other)
     del lost
     one.drop_peer(1)
     with ShmConnector(1, MIN_BYTES) as again:

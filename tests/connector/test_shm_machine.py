@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from duplex.connector.arena import MIN_BYTES, Geometry
 from duplex.connector.base import Handle, Place
@@ -17,6 +17,7 @@ from duplex.connector.payload import Latents, Tensor
 from duplex.connector.shm import ShmConnector
 from duplex.errors import ConnectorFull, StaleFence, UnknownHandle
 from duplex.session.fence import Fence
+from tests.connector.holder import dies
 
 GEOMETRY = Geometry.of(MIN_BYTES)
 FENCES = st.builds(
@@ -54,7 +55,8 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ends = [ShmConnector(number, MIN_BYTES) for number in (0, 1)]
+        self.ends = [ShmConnector(number, MIN_BYTES, first_generation=1) for number in (0, 1)]
+        self.deaths = 0
         self.introduce()
         self.puts: list[Put] = []
         self.lost: list[Put] = []
@@ -81,28 +83,27 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=WHO, fence=FENCES, size=st.sampled_from([0, 1, 64, 5_000, 15_000, 40_000]))
     def put(self, who: int, fence: Fence, size: int) -> None:
+        if self.is_retired(who, fence):
+            with pytest.raises(StaleFence):
+                self.ends[who].put(fence, Latents(tensors=()))
+            fence = fence._replace(generation=9, epoch=self.byte)
         self.byte = (self.byte + 1) % 251
         payload = Latents(tensors=(Tensor.of(np.full(size, self.byte, np.uint8)),))
         try:
             handle = self.ends[who].put(fence, payload)
-        except StaleFence:
-            assert self.is_retired(who, fence)
-            return
         except ConnectorFull:
-            assert not self.is_retired(who, fence)
             assert not self.has_room(who, aligned(aligned(size) + 30))
             return
-        assert not self.is_retired(who, fence)
         assert handle.nbytes == size
         self.puts.append(Put(handle, self.byte))
 
-    @rule(who=WHO, data=st.data())
-    def take(self, who: int, data: st.DataObject) -> None:
-        if not self.puts + self.lost:
-            return
-        put = data.draw(st.sampled_from(self.puts + self.lost))
-        refused = put in self.lost or put.shut or put.left == 0 or self.is_retired(who, put.handle.fence)
-        if refused:
+    @precondition(lambda self: any(put.left and not put.shut for put in self.puts))
+    @rule(who=WHO, data=st.data(), any_of_all=st.booleans())
+    def take(self, who: int, data: st.DataObject, any_of_all: bool) -> None:
+        open_ones = [put for put in self.puts if put.left and not put.shut]
+        choice = self.puts + self.lost if any_of_all else open_ones
+        put = data.draw(st.sampled_from(choice))
+        if put not in open_ones or self.is_retired(who, put.handle.fence):
             with pytest.raises(UnknownHandle):
                 self.ends[who].take(put.handle)
             return
@@ -112,6 +113,7 @@ class Machine(RuleBasedStateMachine):
         if payload.nbytes:
             put.views.append((who, payload))
 
+    @precondition(lambda self: any(put.views for put in self.puts))
     @rule(data=st.data())
     def let_go(self, data: st.DataObject) -> None:
         reading = [put for put in self.puts + self.lost if put.views]
@@ -119,6 +121,7 @@ class Machine(RuleBasedStateMachine):
             put = data.draw(st.sampled_from(reading))
             del put.views[data.draw(st.integers(0, len(put.views) - 1))]
 
+    @precondition(lambda self: any(put.left == 1 and not put.views and not put.shut for put in self.puts))
     @rule(who=WHO, data=st.data(), readers=st.integers(2, 3))
     def share(self, who: int, data: st.DataObject, readers: int) -> None:
         untouched = [put for put in self.puts if put.left == 1 and not put.views and not put.shut]
@@ -127,11 +130,16 @@ class Machine(RuleBasedStateMachine):
             self.ends[who].share(put.handle, readers)
             put.left = readers
 
-    @rule(who=WHO, fence=FENCES)
-    def retire(self, who: int, fence: Fence) -> None:
+    @precondition(lambda self: self.puts)
+    @rule(who=WHO, fence=FENCES, data=st.data())
+    def retire(self, who: int, fence: Fence, data: st.DataObject) -> None:
+        live = sorted({put.handle.fence for put in self.puts if put.is_held})
+        if live and data.draw(st.booleans()):
+            fence = data.draw(st.sampled_from(live))
         self.retired[who].append(fence)
         self.drop(who, [put for put in self.held(who) if self.is_retired(who, put.handle.fence)], fence)
 
+    @precondition(lambda self: self.puts)
     @rule(who=WHO, session_id=st.sampled_from(["s", "t"]))
     def forget(self, who: int, session_id: str) -> None:
         self.retired[who] = [fence for fence in self.retired[who] if fence.session_id != session_id]
@@ -144,23 +152,26 @@ class Machine(RuleBasedStateMachine):
         end = self.ends[who]
         assert (end.retire(what) if isinstance(what, Fence) else end.forget(what)) == given_back
 
+    @precondition(lambda self: any(put.views for put in self.puts))
     @rule(who=WHO)
     def die(self, who: int) -> None:
         """A process ends in the middle of all that it does; another takes its number."""
-        for window in self.ends[who]._windows.values():
-            window.takes.clear()  # The dead release nothing.
+        dies(self.ends[who])
         for put in self.puts + self.lost:
             put.views = [(reader, view) for reader, view in put.views if reader != who]
         self.lost += [put for put in self.puts if put.place.owner == who]
         self.puts = [put for put in self.puts if put.place.owner != who]
         self.ends[who].close()
         self.ends[1 - who].drop_peer(who)
-        self.ends[who] = ShmConnector(who, MIN_BYTES)
+        self.deaths += 1
+        self.ends[who] = ShmConnector(who, MIN_BYTES, first_generation=1 + 1000 * self.deaths)
         self.retired[who] = []
         self.introduce()
 
-    @invariant()
-    def the_ledger_is_the_arena(self) -> None:
+    @precondition(lambda self: self.puts)
+    @rule()
+    def audit(self) -> None:
+        """No invariant, for whoever asks sweeps: a full arena must do so itself."""
         for who, end in enumerate(self.ends):
             held = self.held(who)
             assert end.nbytes == sum(put.nbytes for put in held)
@@ -178,8 +189,9 @@ class Machine(RuleBasedStateMachine):
                 assert array[0] == array[-1] == put.byte
 
     def teardown(self) -> None:
-        self.puts.clear()
-        self.lost.clear()
+        self.audit()
+        for put in self.puts + self.lost:
+            put.views.clear()
         for end in self.ends:
             assert end.forget("s") + end.forget("t") >= 0
             assert end.nbytes == len(end) == 0
@@ -187,4 +199,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestShm = Machine.TestCase
-TestShm.settings = settings(max_examples=100, stateful_step_count=40)
+TestShm.settings = settings(max_examples=120, stateful_step_count=50)
