@@ -33,6 +33,7 @@ class Put:
     handle: Handle
     byte: int
     left: int = 1
+    untouched: bool = True
     shut: bool = False
     views: list[tuple[int, Latents]] = field(default_factory=list)
 
@@ -110,25 +111,22 @@ class Machine(RuleBasedStateMachine):
         payload = self.ends[who].take(put.handle)
         assert isinstance(payload, Latents)
         put.left -= 1
+        put.untouched = False
         if payload.nbytes:
             put.views.append((who, payload))
 
     @precondition(lambda self: any(put.views for put in self.puts))
     @rule(data=st.data())
     def let_go(self, data: st.DataObject) -> None:
-        reading = [put for put in self.puts + self.lost if put.views]
-        if reading:
-            put = data.draw(st.sampled_from(reading))
-            del put.views[data.draw(st.integers(0, len(put.views) - 1))]
+        put = data.draw(st.sampled_from([put for put in self.puts + self.lost if put.views]))
+        del put.views[data.draw(st.integers(0, len(put.views) - 1))]
 
-    @precondition(lambda self: any(put.left == 1 and not put.views and not put.shut for put in self.puts))
+    @precondition(lambda self: any(put.untouched and not put.shut for put in self.puts))
     @rule(who=WHO, data=st.data(), readers=st.integers(2, 3))
     def share(self, who: int, data: st.DataObject, readers: int) -> None:
-        untouched = [put for put in self.puts if put.left == 1 and not put.views and not put.shut]
-        if untouched:
-            put = data.draw(st.sampled_from(untouched))
-            self.ends[who].share(put.handle, readers)
-            put.left = readers
+        put = data.draw(st.sampled_from([put for put in self.puts if put.untouched and not put.shut]))
+        self.ends[who].share(put.handle, readers)
+        put.left = readers
 
     @precondition(lambda self: self.puts)
     @rule(who=WHO, fence=FENCES, data=st.data())
