@@ -1406,8 +1406,8 @@ MUTANTS = [
     Mutant(
         "bytes_that_are_read_are_given_back",
         "connector/slots.py",
-        "return row[at - 1], row[at - 1] != row[at + _ROW - 1]",
-        "return row[at - 1], False",
+        "return sum(taken.values()), taken != _counts(row[_ROW:], tag)",
+        "return sum(taken.values()), False",
         SHARED,
     ),
     Mutant(

@@ -30,8 +30,10 @@ from duplex.session.fence import Fence
 MIN_BYTES = 64 << 10
 _BYTES_PER_SLOT = 8 << 10
 _MIN_SLOTS, _MAX_SLOTS = 16, 2048
-_LOOKS = 4
-"""Slots that each allocation looks at, in turn, whether they have been read; all of them only where none is free."""
+_BATCH = 8
+"""Allocations after which twice as many slots are looked at, whether they have been read: not each must pay for it. One
+that is large against the arena looks always, so that the same warm pages are used again. Where nothing is free all are.
+"""
 
 _LARGE = 64 << 10
 """Bytes from which on a copy takes longer than the way around the interpreter's lock."""
@@ -152,6 +154,7 @@ class Arena:
         self._numbers = deque(range(geometry.slots))
         self._extents = Extents(geometry.payloads)
         self._used: dict[int, Slot] = {}
+        self._since = 0
 
     @property
     def used(self) -> list[Slot]:
@@ -170,7 +173,10 @@ class Arena:
             ConnectorFull: there is no room, also after a sweep; nothing has changed.
         """
         wanted = aligned(max(1, nbytes))
-        self.sweep(_LOOKS)
+        self._since += 1
+        if self._since >= _BATCH or wanted * 2 * _BATCH > self.geometry.payloads:
+            self._since = 0
+            self.sweep(2 * _BATCH)
         offset = self._extents.allocate(wanted) if self._numbers else None
         if offset is None:
             self.sweep()
@@ -235,6 +241,7 @@ class Arena:
         self.table, self.payloads = SlotTable(memoryview(b"")), memoryview(b"")
 
     def _release(self, slot: Slot) -> None:
-        del self._used[slot.number]
+        if self._used.pop(slot.number, None) is None:
+            return  # The arena has been closed meanwhile.
         self._extents.release(slot.offset, slot.nbytes)
         self._numbers.append(slot.number)

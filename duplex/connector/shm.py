@@ -124,24 +124,33 @@ class ShmConnector:
                 raise StaleFence(f"{fence} has been retired")
             slot = self._arena.allocate(fence, length)
             memory = self._arena.payloads
-        # Without the lock: other threads go on meanwhile.
-        for at, buffer in zip(starts, buffers, strict=True):
-            write(memory, slot.offset + at, buffer)
-        write(memory, slot.offset + start, header)
-        with self._lock:
-            self._check_open()
-            if not self._arena.publish(slot):
-                raise StaleFence(f"{fence} has been retired")
+        # The handle first: a large copy leaves the processor's caches to nobody else.
+        place = Place(self.number, slot.number, slot.generation, slot.offset, length, start)
         samples, text_end = (len(payload.samples), payload.text_end) if isinstance(payload, Voiced) else (0, 0)
-        return Handle(
+        handle = Handle(
             fence=fence,
             kind=payload.kind,
             key=slot.generation,
             nbytes=payload.nbytes,
             samples=samples,
             text_end=text_end,
-            place=Place(self.number, slot.number, slot.generation, slot.offset, length, start),
+            place=place,
         )
+        try:
+            # Without the lock: other threads go on meanwhile.
+            write(memory, slot.offset + start, header)
+            for at, buffer in zip(starts, buffers, strict=True):
+                write(memory, slot.offset + at, buffer)
+        except BaseException:
+            with self._lock:
+                slot.wanted = False
+                self._arena.publish(slot)
+            raise
+        with self._lock:
+            self._check_open()
+            if not self._arena.publish(slot):
+                raise StaleFence(f"{fence} has been retired")
+        return handle
 
     def take(self, handle: Handle) -> Payload:
         """Give the payload away, as views of it. A second take of the same handle is refused; but of two processes that
@@ -201,7 +210,8 @@ class ShmConnector:
             return self._shut(lambda slot: slot.fence.session_id == session_id)
 
     def close(self) -> None:
-        """Give and take nothing any more; views that are alive stay readable."""
+        """Give and take nothing any more. Views that are alive stay readable; what they hold of a peer's arena the peer
+        gets back with `drop_peer`."""
         with self._lock:
             if not self._closed:
                 self._closed = True

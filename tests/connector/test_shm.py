@@ -125,6 +125,20 @@ def test_a_turn_that_ends_while_its_payload_is_written(pair: Pair, monkeypatch: 
     assert len(one) == 0
 
 
+def test_a_write_that_fails_leaves_nothing(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = pair
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(shm, "write", fails)
+    with pytest.raises(MemoryError):
+        one.put(FENCE, WORD)
+    assert len(one) == 0
+    monkeypatch.undo()
+    assert other.take(one.put(FENCE, WORD)) == WORD
+
+
 def test_a_connector_that_is_closed_while_it_writes(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     one, _ = pair
     monkeypatch.setattr(shm, "write", lambda *_: one.close())
@@ -178,7 +192,7 @@ def test_what_lies_nowhere_is_no_payload(pair: Pair) -> None:
 
 def test_bytes_that_are_no_payload_are_refused_and_given_back(pair: Pair) -> None:
     one, other = pair
-    for change in ({"length": 10}, {"header": 3}, {"offset": 64}):
+    for change in ({"length": 10}, {"header": 3}, {"offset": 4096}):
         with pytest.raises(MalformedPayload):
             other.take(moved(one.put(FENCE, WORD), **change))
     with pytest.raises(MalformedPayload):
