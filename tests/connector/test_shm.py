@@ -232,7 +232,7 @@ def test_the_tags_of_cells_begin_anew() -> None:
         other.add_peer(0, one.fd, one.arena_bytes)
         other.take(one.put(FENCE, WORD))
         one._arena._generations = [(1 << 24) - 2] * 16
-        for _ in range(4):
+        for _ in range(64):  # each slot has its turn
             handle = one.put(FENCE, latents(5))
             view = one.take(handle)
             with pytest.raises(UnknownHandle):
