@@ -1432,6 +1432,13 @@ MUTANTS = [
         SHARED,
     ),
     Mutant(
+        "tags_that_begin_anew_find_old_cells",
+        "connector/arena.py",
+        "            self.table.clear(number)\n            generation += 1",
+        "            pass",
+        "tests/connector/test_shm.py",
+    ),
+    Mutant(
         "a_payload_that_is_written_is_given_back",
         "connector/arena.py",
         "        if slot.writing:\n            return False\n",
